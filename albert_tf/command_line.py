@@ -96,6 +96,7 @@ def _without_start_up_lines() -> Iterator[int]:
 
 with quiet_start():
     import dataclasses
+    import importlib
     import inspect
     import io
     import logging
@@ -113,7 +114,7 @@ _HELP, _ALL_HELP = ("-h", "--help"), "--helpfull"
 
 def run(
     options_class: type,
-    task: Callable[[typing.Any], typing.Any],
+    task: Callable[[typing.Any], typing.Any] | str,
     description: str | None = None,
     main_flags: Collection[str] | None = None,
 ) -> None:
@@ -121,7 +122,8 @@ def run(
 
     Args:
         options_class: frozen dataclass whose fields are declared with `albert_tf.options.option`.
-        task: function to call.
+        task: function to call, or name of a module whose function `run` to call. The module is imported
+            after the flags are parsed, so that help and mistakes in flags do not wait for it.
         description: what `--help` says above the flags, a docstring in which `{command}` stands for the
             command as it was called; by default that of the main module.
         main_flags: the flags that most runs need, which `--help` shows; `--helpfull` shows all. Default:
@@ -254,7 +256,10 @@ def _parse_flags(argv: Sequence[str]) -> list[str]:
     return rest
 
 
-def _run_task(options_class: type, task: Callable[[typing.Any], None]) -> None:
+def _run_task(options_class: type, task: Callable[[typing.Any], typing.Any] | str) -> None:
+    if isinstance(task, str):
+        with quiet_start():
+            task = importlib.import_module(task).run
     # TensorFlow logs how long each checkpoint took, and Dask has levels of its own.
     absl.logging.set_verbosity(absl.logging.WARNING)
     absl.logging.get_absl_handler().setLevel("WARNING")

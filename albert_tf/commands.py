@@ -1,10 +1,12 @@
 """The commands `albert-classify` and so on, which the scripts of a checkout call, too.
 
 The docstring of a function is what `--help` says above the flags that most runs need. Each function
-imports its own task, so that a command imports no other task and answers signals from its start.
+imports the options of its own task, which import nothing slow, and names the module of the task.
 """
 
 from albert_tf import command_line
+
+_FINE_TUNING = "albert_tf.tasks.fine_tuning.run"
 
 
 def create_pretraining_data() -> None:
@@ -15,13 +17,16 @@ def create_pretraining_data() -> None:
             --spm_model_file=vocabulary.model --max_seq_length=512 --max_predictions_per_seq=77
     """
     with command_line.quiet_start():
-        from albert_tf.tasks import pretraining_data as task
+        from albert_tf.tasks.pretraining_data_options import PretrainingDataOptions
     main = (
         "input_file input_format language output_file spm_model_file train_vocab vocab_size "
         "max_seq_length masking dupe_factor"
     )
     command_line.run(
-        task.PretrainingDataOptions, task.run, create_pretraining_data.__doc__, main.split()
+        PretrainingDataOptions,
+        "albert_tf.tasks.pretraining_data",
+        create_pretraining_data.__doc__,
+        main.split(),
     )
 
 
@@ -36,12 +41,14 @@ def pretrain() -> None:
     The same command resumes a run that was stopped or killed.
     """
     with command_line.quiet_start():
-        from albert_tf.tasks import pretraining_run as task
+        from albert_tf.tasks.pretraining_options import PretrainingOptions
     main = (
         "input_file eval_input_file albert_config_file init_checkpoint output_dir do_train recipe "
         "train_batch_size num_train_steps learning_rate"
     )
-    command_line.run(task.PretrainingOptions, task.run, pretrain.__doc__, main.split())
+    command_line.run(
+        PretrainingOptions, "albert_tf.tasks.pretraining_run", pretrain.__doc__, main.split()
+    )
 
 
 def classify() -> None:
@@ -54,12 +61,13 @@ def classify() -> None:
         echo 'A text.' | {command} --output_dir=classifier --predict_file=-
     """
     with command_line.quiet_start():
-        from albert_tf.tasks.fine_tuning import classification as task
+        from albert_tf.options.kinds import plug_ins
+        from albert_tf.tasks.fine_tuning.classification import options_class
     main = (
         "task_name train_file dev_file predict_file init_checkpoint output_dir do_train do_eval "
         "num_train_epochs export_dir"
     )
-    command_line.run(task.options_class(), task.run, classify.__doc__, main.split())
+    command_line.run(options_class(plug_ins()), _FINE_TUNING, classify.__doc__, main.split())
 
 
 def answer_questions() -> None:
@@ -71,14 +79,12 @@ def answer_questions() -> None:
         {command} --output_dir=squad --predict_file=questions.json --do_predict
     """
     with command_line.quiet_start():
-        from albert_tf.tasks.fine_tuning import question_answering as task
+        from albert_tf.tasks.fine_tuning.question_answering import QuestionAnsweringOptions
     main = (
         "train_file predict_file init_checkpoint output_dir do_train do_eval do_predict "
         "spm_model_file num_train_epochs export_dir"
     )
-    command_line.run(
-        task.QuestionAnsweringOptions, task.run, answer_questions.__doc__, main.split()
-    )
+    command_line.run(QuestionAnsweringOptions, _FINE_TUNING, answer_questions.__doc__, main.split())
 
 
 def embed() -> None:
@@ -89,9 +95,9 @@ def embed() -> None:
         {command} --model=pretrained --normalize --export_dir=exported
     """
     with command_line.quiet_start():
-        from albert_tf.tasks import embedding as task
+        from albert_tf.tasks.model_options import EmbeddingOptions
     main = "model input_file output_file pooling normalize max_seq_length export_dir"
-    command_line.run(task.EmbeddingOptions, task.run, embed.__doc__, main.split())
+    command_line.run(EmbeddingOptions, "albert_tf.tasks.embedding", embed.__doc__, main.split())
 
 
 def convert() -> None:
@@ -105,9 +111,9 @@ def convert() -> None:
             --to=hugging_face --output_checkpoint=albert_base_hugging_face
     """
     with command_line.quiet_start():
-        from albert_tf.tasks import conversion as task
+        from albert_tf.tasks.model_options import ConversionOptions
     main = (
         "init_checkpoint to output_checkpoint albert_config_file spm_model_file vocab_file "
         "do_lower_case from dry_run"
     )
-    command_line.run(task.ConversionOptions, task.run, convert.__doc__, main.split())
+    command_line.run(ConversionOptions, "albert_tf.tasks.conversion", convert.__doc__, main.split())

@@ -3,7 +3,7 @@
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -44,8 +44,7 @@ from albert_tf.models import (
     AlbertTokenClassifier,
 )
 from albert_tf.models.base_model import BaseModel
-
-WeightType = Literal["float32", "float16"]
+from albert_tf.options.parts import WeightType
 
 CARD_FILE = "README.md"
 

@@ -18,9 +18,10 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-import tensorflow as tf
-
 from albert_tf.errors import InputError, StoppedError, warn
+from albert_tf.lazy import LazyModule
+
+tf = LazyModule("tensorflow")
 
 try:
     import fcntl
@@ -28,9 +29,6 @@ except ImportError:  # on Windows
     fcntl = None
 
 INCOMPLETE = ".incomplete"
-
-# What operations on files raise: Python's, and `tf.io.gfile`'s.
-ERRORS = (OSError, tf.errors.OpError)
 
 _CHUNK_BYTES = 1 << 20
 # A binary file might be a single line and fill the memory.
@@ -234,11 +232,16 @@ def write_picture(path: str, figure: Any) -> None:
     write_bytes(path, content.getvalue())
 
 
+def _errors() -> tuple[type[Exception], ...]:
+    """Returns what operations on files raise: Python's errors, and `tf.io.gfile`'s."""
+    return OSError, tf.errors.OpError
+
+
 def make_directory(path: str) -> None:
     """Makes a folder and its parents if they are missing."""
     try:
         tf.io.gfile.makedirs(path)
-    except ERRORS as error:
+    except _errors() as error:
         raise InputError(f"cannot make the folder '{path}': {reason(error)}") from error
 
 
@@ -308,7 +311,7 @@ def explain_unreadable(path: str) -> Iterator[None]:
     """Turns an error of the file system into an `InputError` that names the file."""
     try:
         yield
-    except ERRORS as error:
+    except _errors() as error:
         raise InputError(f"{path}: cannot be read: {reason(error)}") from error
 
 
@@ -317,7 +320,7 @@ def explain_refusal(path: str) -> Iterator[None]:
     """Turns an error of the file system into a `StoppedError` that names the file."""
     try:
         yield
-    except ERRORS as error:
+    except _errors() as error:
         # What the user named.
         path = path.replace(INCOMPLETE, "")
         raise StoppedError(f"{path}: cannot be written: {reason(error)}") from error

@@ -14,11 +14,12 @@ import tarfile
 import textwrap
 import zlib
 
-import tensorflow as tf
-
 from albert_tf import files
 from albert_tf._version import __version__
 from albert_tf.errors import InputError
+from albert_tf.lazy import LazyModule
+
+tf = LazyModule("tensorflow")
 
 # For the descriptions of flags.
 MODEL_NAMES = (
@@ -190,3 +191,9 @@ def folder_of(path: str) -> str:
     if is_best and not files.matches(folder, "*config.json"):
         return os.path.dirname(folder)
     return folder
+
+
+def refuse_brackets(path: str) -> None:
+    """Raises an `InputError` for the path of a checkpoint that TensorFlow would not find there."""
+    if "[" in path:
+        raise InputError(f"{path}: TensorFlow takes '[' for a pattern; expected a path without it")

@@ -155,11 +155,16 @@ class Worker:
 
 
 def take_turns(
-    module: str, arguments: Mapping[str, Mapping[str, Any]], rounds: int, steps: int
+    module: str,
+    arguments: Mapping[str, Mapping[str, Any]],
+    rounds: int,
+    steps: int,
+    start_together: bool = False,
 ) -> dict[str, list[Round]]:
     """Runs candidates of a module, with arguments for each, in turn, and returns the rounds of each.
 
-    A turn has at least `steps` steps.
+    A turn has at least `steps` steps. Candidates start one after another, so that none is timed during a
+    start; or all together before the first turn, if memory and cores suffice.
     """
     from albert_tf.progress import Progress
 
@@ -168,7 +173,11 @@ def take_turns(
         workers = {}
         for name, given in arguments.items():
             workers[name] = stack.enter_context(Worker(module, name, given))
-            workers[name].run(1)  # one starts after another, so that none is timed during a start
+            if not start_together:
+                workers[name].run(1)
+        for worker in workers.values():
+            if start_together:
+                worker.run(1)
             progress.update()
         results = {name: [] for name in workers}
         for _ in range(rounds):
@@ -292,16 +301,33 @@ def hugging_face_config(config: Any, classifier_dropout: float, **others: Any) -
     )
 
 
-def torch_inputs(batch: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the inputs of a batch of ours as int64 tensors under Hugging Face's names."""
+def torch_device() -> str:
+    """Returns the device of PyTorch's candidates: a GPU if there is one, as TensorFlow takes.
+
+    There, float32 products may be computed in TF32, also as in TensorFlow.
+    """
     import torch
 
+    torch.set_float32_matmul_precision("high")
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def to_torch(array: Any) -> Any:
+    """Returns an array as a tensor on the device, int64 if it holds integers."""
+    import torch
+
+    tensor = torch.from_numpy(array).to(torch_device())
+    return tensor if tensor.is_floating_point() else tensor.long()
+
+
+def torch_inputs(batch: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the inputs of a batch of ours as int64 tensors under Hugging Face's names."""
     names = {
         "input_ids": "input_ids",
         "attention_mask": "input_mask",
         "token_type_ids": "segment_ids",
     }
-    return {theirs: torch.from_numpy(batch[ours]).long() for theirs, ours in names.items()}
+    return {theirs: to_torch(batch[ours]) for theirs, ours in names.items()}
 
 
 def _serve(module: str, name: str, arguments: str) -> None:

@@ -26,6 +26,7 @@ from albert_tf.data.pretraining.record_batches import (
 from albert_tf.data.pretraining.record_files import scan_files
 from albert_tf.data.records import pretraining_record
 from albert_tf.options import option
+from benchmarks.harness import torch_device
 from benchmarks.pretraining.candidates import NO_LABEL, inputs_as_it_comes, torch_forms
 
 _CLIP_NORM = 1.0
@@ -172,7 +173,8 @@ def train(options: TorchPretrainingOptions) -> None:
     """Trains from the first batch to the last step, and evaluates on the way."""
     model = transformers.AlbertForPreTraining.from_pretrained(
         options.init_checkpoint, classifier_dropout_prob=0.0
-    ).train()
+    )
+    model = model.train().to(torch_device())
     make_inputs, forward = torch_forms(options.compile, options.gathered)
     optimizer = Lamb(model.named_parameters())
     schedule = (options.learning_rate, options.num_train_steps, options.warmup_steps)

@@ -29,6 +29,11 @@ def test_every_flag_is_in_the_command_reference(tmp_path, monkeypatch):
     assert len(list(tmp_path.iterdir())) == 6
 
 
+def test_the_picture_of_the_readme_is_that_of_the_configs(capsys):
+    runpy.run_module("docs.images.architecture", run_name="__main__")
+    assert (ROOT / "docs" / "images" / "architecture.svg").read_text() == capsys.readouterr().out
+
+
 def test_the_map_names_files_that_exist():
     names = re.findall(r"`([\w/]+\.py)`", (ROOT / "CONTRIBUTING.md").read_text())
     assert len(names) > 30

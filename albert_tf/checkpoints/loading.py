@@ -21,7 +21,6 @@ from albert_tf.checkpoints.names import SHARED, BrightmartReader, OriginalReader
 from albert_tf.checkpoints.tensor_files import (
     VARIABLES,
     CheckpointReader,
-    FormatName,
     Stored,
     TensorReader,
     assign,
@@ -34,6 +33,7 @@ from albert_tf.checkpoints.tensor_files import (
 from albert_tf.config import CONFIG_FILE as ALBERT_CONFIG_FILE
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, name_place
+from albert_tf.options.parts import FormatName
 from albert_tf.sources import find_model, folder_of
 
 # What names begin with -> whose checkpoint it is.

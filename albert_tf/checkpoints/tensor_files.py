@@ -14,7 +14,7 @@ import os
 import re
 import types
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import keras
 import numpy as np
@@ -23,7 +23,8 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.sources import BEST_DIR
+from albert_tf.options.parts import FormatName
+from albert_tf.sources import BEST_DIR, refuse_brackets
 
 Variables = Mapping[str, keras.Variable]
 
@@ -93,9 +94,6 @@ def plain_name(name: str) -> str:
 
 class UnreadableCheckpointError(InputError):
     """Files of a checkpoint are missing or damaged."""
-
-
-FormatName = Literal["albert_tf", "tf1", "brightmart", "hugging_face", "keras_hub"]
 
 
 class TensorReader(abc.ABC):
@@ -196,12 +194,6 @@ class TensorReader(abc.ABC):
             theirs = " x ".join(map(str, sizes))
             turned = ", transposed" if stored.transposed else ""
             raise InputError(f"{self.prefix}: '{stored}' has shape {theirs}{turned}; {ours}")
-
-
-def refuse_brackets(path: str) -> None:
-    """Raises an `InputError` for the path of a checkpoint that TensorFlow would not find there."""
-    if "[" in path:
-        raise InputError(f"{path}: TensorFlow takes '[' for a pattern; expected a path without it")
 
 
 def open_tensors(prefix: str) -> Any:

@@ -20,7 +20,6 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.config import CONFIG_FILE
 from albert_tf.export import runtimes, warmup
-from albert_tf.export.runtimes import Form, Weights
 from albert_tf.export.saved_models import (
     IdsModel,
     TextModel,
@@ -29,6 +28,7 @@ from albert_tf.export.saved_models import (
     input_specs,
 )
 from albert_tf.export.version_folders import assets_folder, can_write_text, write_next_version
+from albert_tf.options.parts import Form, Weights, check_form
 from albert_tf.tokenization import AlbertTokenizer, Tokenizer
 
 LABELS_FILE = "labels.txt"
@@ -91,7 +91,7 @@ def export(
         InputError: the model has no such form, or a package that writes it is missing.
         StoppedError: the file system refuses.
     """
-    runtimes.check_form(
+    check_form(
         details.export_format, details.export_weights, has_examples=bool(details.calibration)
     )
     kind.check_export(details.export_format, tokenizer)

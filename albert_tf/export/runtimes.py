@@ -1,12 +1,11 @@
 """Files for LiteRT (once TensorFlow Lite), ONNX Runtime and OpenVINO, and how to run them."""
 
 import contextlib
-import importlib.util
 import logging
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
@@ -15,13 +14,10 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.errors import InputError
 from albert_tf.export.saved_models import INPUTS, UncheckedModel, input_specs
-from albert_tf.options import check_type
+from albert_tf.options.parts import Weights
 
 if TYPE_CHECKING:
     import openvino
-
-Form = Literal["saved_model", "tflite", "openvino", "onnx"]
-Weights = Literal["float16", "int8"]
 
 TFLITE_FILE = "model.tflite"
 ONNX_FILE = "model.onnx"
@@ -30,35 +26,10 @@ OPENVINO_FILE = "model.xml"
 # The newest that tf2onnx 1.17 knows.
 _OPSET = 18
 
-# Modules that write a form. The extra of this package that installs them has the name of the form.
-_MODULES = {
-    "onnx": ("onnx", "onnxruntime", "tf2onnx"),
-    "openvino": ("nncf", "openvino", "openvino_tokenizers"),
-}
-
 Arrays = Mapping[str, np.ndarray]
 # Maps `input_ids`, `input_mask` and `segment_ids` to predictions.
 Run = Callable[[Arrays], Arrays]
 Predict = Callable[[Mapping[str, tf.Tensor]], dict[str, tf.Tensor]]
-
-
-def check_form(form: str, weights: str | None, has_examples: bool = True) -> None:
-    """Checks the form of an exported model, and that the packages that write it are installed."""
-    check_type("export_format", form, Form)
-    check_type("export_weights", weights, Weights | None)
-    if (form, weights) == ("openvino", "int8") and not has_examples:
-        raise InputError(
-            "export_weights=int8: for OpenVINO, ranges are estimated on examples; expected a command "
-            "with --do_train or --do_eval"
-        )
-    if weights == "float16" and form != "tflite":
-        raise InputError(f"export_weights=float16: expected export_format=tflite; received {form}")
-    missing = [name for name in _MODULES.get(form, ()) if importlib.util.find_spec(name) is None]
-    if missing:
-        raise InputError(
-            f"export_format={form}: needs {', '.join(missing)}, which cannot be imported: "
-            f"pip install 'albert-tf[{form}]'"
-        )
 
 
 def in_graph(run: Run, signature: tf.types.experimental.ConcreteFunction) -> Predict:

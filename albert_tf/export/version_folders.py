@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.backends import require_tensorflow
-from albert_tf.checkpoints.tensor_files import refuse_brackets
 from albert_tf.errors import InputError, warn
+from albert_tf.sources import refuse_brackets
 from albert_tf.tokenization.in_graph import import_tensorflow_text
 
 

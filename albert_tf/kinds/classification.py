@@ -21,7 +21,7 @@ from albert_tf.kinds.kind import Kind, check_field, rows_of
 from albert_tf.kinds.registry import register
 from albert_tf.losses import ClassificationLoss, RegressionLoss, batch_loss
 from albert_tf.models import AlbertClassifier
-from albert_tf.options import option
+from albert_tf.options.kinds import ClassificationFlags
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -29,6 +29,7 @@ class TextKind(Kind):
     """Predicts from a text, or a pair of texts, by its pooled output."""
 
     texts: ClassVar = ("text_a", "text_b")
+    has_baselines: ClassVar = True
     reads_pooler: ClassVar = True
 
     pairs: bool = False  # whether an example may have two texts
@@ -127,18 +128,13 @@ class Classes(NamedTuple):
 
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Classification(TextKind):
+class Classification(ClassificationFlags, TextKind):
     """Texts or pairs of texts, with one of several labels. Predictions are logits, float32 (n, k)."""
 
     name: ClassVar = "classification"
     of_training: ClassVar = ("max_seq_length", "class_weights")
 
     metrics: tuple[str, ...] = ("accuracy",)
-    class_weights: str = option(
-        "Weights of the labels in the training loss: none; balanced, the inverse of their frequency; or "
-        "label:weight,... with 1 for other labels.",
-        "none",
-    )
     # What each label counts in the loss, 1 on average; empty for 1 each.
     weights: tuple[float, ...] = ()
 

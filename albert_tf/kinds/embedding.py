@@ -25,16 +25,12 @@ from albert_tf.kinds.kind import check_field, rows_of
 from albert_tf.kinds.registry import register
 from albert_tf.losses import ContrastiveLoss
 from albert_tf.models import AlbertEmbedder
-from albert_tf.models.encoder_with_heads import Pooling
-from albert_tf.options import option
-
-# That of Gao et al. 2021, https://arxiv.org/abs/2104.08821.
-_TEMPERATURE = 0.05
+from albert_tf.options.kinds import EmbeddingFlags
 
 
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Embedding(TextKind):
+class Embedding(EmbeddingFlags, TextKind):
     """Texts whose embeddings have a high cosine if they belong together.
 
     Predictions are embeddings, float32 (n, 1, H) of single texts or (n, 2, H) of pairs, whose score is
@@ -48,14 +44,9 @@ class Embedding(TextKind):
     of_weights: ClassVar = ("pooling",)
     least_micro_batch: ClassVar = 2  # The negatives of a pair are the others.
     can_hold_out: ClassVar = False  # Pairs that belong together cannot be evaluated.
+    has_baselines: ClassVar = False
 
     metrics: tuple[str, ...] = ("spearman", "pearson")
-    pooling: Pooling = option(
-        "mean: mean of the last hidden states of all tokens; cls: that of [CLS].", "mean"
-    )
-    temperature: float = option(
-        "Divisor of the cosines in the contrastive loss.", _TEMPERATURE, least=1e-4
-    )
     normalize: bool = True  # to length 1, as in training
 
     @property

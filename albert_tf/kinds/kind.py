@@ -46,6 +46,8 @@ class Kind(abc.ABC):
     of_training: ClassVar[tuple[str, ...]] = ("max_seq_length",)
     needs_offsets: ClassVar[bool] = False  # whether the text model needs the places of tokens
     can_hold_out: ClassVar[bool] = True  # whether a part of a training set may be the dev set
+    # Whether predictions are the logits of `labels`, or scores, as those of `Baselines` are.
+    has_baselines: ClassVar[bool] = False
     least_micro_batch: ClassVar[int] = 1  # number of examples that a micro-batch needs
     truncates: ClassVar[bool] = True  # whether a long text loses what does not fit, or has windows
     base_learning_rate: ClassVar[float] = 2e-5  # of ALBERT-base (the paper's table 14)
@@ -139,6 +141,10 @@ class Kind(abc.ABC):
 
     def fit(self, examples: Sequence[Any], predictions: Any) -> Self:
         """Returns the kind with thresholds that suit a dev set."""
+        return self
+
+    def without_thresholds(self) -> Self:
+        """Returns the kind as it was before `fit`."""
         return self
 
     @property

@@ -91,6 +91,9 @@ class MultiLabel(TextKind):
         chosen = choose_thresholds(ids, _probabilities(predictions))
         return dataclasses.replace(self, thresholds=tuple(chosen))
 
+    def without_thresholds(self) -> Self:
+        return dataclasses.replace(self, thresholds=())
+
     def measure(self, examples: Sequence[Example], predictions: np.ndarray) -> dict[str, float]:
         """Returns the metrics, the thresholds as `threshold_<label>`, and the loss."""
         ids = label_ids(examples, self.accepted_labels)

@@ -17,7 +17,7 @@ from albert_tf.kinds.classification import Classification
 from albert_tf.kinds.kind import as_texts, check_field, rows_of
 from albert_tf.kinds.registry import register
 from albert_tf.models import AlbertMultipleChoice
-from albert_tf.options import option
+from albert_tf.options.kinds import MultipleChoiceFlags
 
 # The original's.
 _MAX_QA_LENGTH = 128
@@ -25,7 +25,7 @@ _MAX_QA_LENGTH = 128
 
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class MultipleChoice(Classification):
+class MultipleChoice(MultipleChoiceFlags, Classification):
     """Passages with as many choices each. Labels are letters; predictions are logits, float32 (n, C)."""
 
     name: ClassVar = "multiple_choice"
@@ -37,13 +37,6 @@ class MultipleChoice(Classification):
     def reported(self) -> tuple[str, ...]:
         """Names of the metrics; the letters of choices are no classes."""
         return self.metrics
-
-    max_qa_length: int | None = option(
-        "Maximum number of tokens of question and choice together. Default: 128, but at most half of "
-        "--max_seq_length.",
-        None,
-        least=1,
-    )
 
     def __post_init__(self):
         super().__post_init__()

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import keras
 import numpy as np
@@ -41,7 +41,7 @@ from albert_tf.kinds.registry import register
 from albert_tf.layers.span_heads import IMPOSSIBLE
 from albert_tf.losses import ConditionalSpanLoss, SpanLoss
 from albert_tf.models import AlbertConditionalSpanLabeler, AlbertSpanLabeler
-from albert_tf.options import option
+from albert_tf.options.kinds import QuestionAnsweringFlags
 from albert_tf.training.evaluator import Loss
 
 # Outputs of the conditional head that only its loss reads.
@@ -68,7 +68,7 @@ class Answers(NamedTuple):
 
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class QuestionAnswering(Kind):
+class QuestionAnswering(QuestionAnsweringFlags, Kind):
     """Questions whose answers are spans of a context. Predictions are `RankedAnswers`."""
 
     name: ClassVar = "question_answering"
@@ -80,39 +80,6 @@ class QuestionAnswering(Kind):
     base_learning_rate: ClassVar = 5e-5
 
     metrics: tuple[str, ...] = ("f1",)
-    max_seq_length: int = option(
-        "Maximum number of tokens per sequence, including the special ones.", 384, least=5
-    )
-    version_2_with_negative: bool | None = option(
-        "Questions may have no answer. Default: as in --train_file.", None
-    )
-    head: Literal["simple", "conditional"] | None = option(
-        "simple: start and end; conditional: the end depends on the start, and answerability is "
-        "predicted. Default: conditional if questions may have no answer, otherwise simple.",
-        None,
-    )
-    start_n_top: int = option("Number of starts to try (--head=conditional).", 5, least=1, most=99)
-    end_n_top: int = option(
-        "Number of ends to try per start (--head=conditional).", 5, least=1, most=99
-    )
-    doc_stride: int = option(
-        "Number of tokens between the starts of two neighbouring windows in the passage.",
-        128,
-        least=1,
-    )
-    max_query_length: int = option("Maximum number of tokens of a question.", 64, least=1)
-    n_best_size: int = option(
-        "Maximum number of answers per question in nbest_predictions.json and, with --head=simple, "
-        "number of starts and of ends to try.",
-        20,
-        least=1,
-    )
-    max_answer_length: int = option("Maximum number of tokens of an answer.", 30, least=1)
-    null_score_diff_threshold: float | None = option(
-        "Leave a question unanswered if its null odds exceed this threshold. Default: the best one in "
-        "evaluation.",
-        None,
-    )
 
     def __post_init__(self):
         super().__post_init__()

@@ -27,7 +27,7 @@ from albert_tf.kinds.kind import Kind, check_field, rows_of
 from albert_tf.kinds.registry import register
 from albert_tf.losses import TokenClassificationLoss, batch_loss
 from albert_tf.models import AlbertTokenClassifier
-from albert_tf.options import option
+from albert_tf.options.kinds import TokenClassificationFlags
 from albert_tf.tokenization.interface import word_tables
 
 
@@ -40,7 +40,7 @@ class WordLogits(NamedTuple):
 
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TokenClassification(Kind):
+class TokenClassification(TokenClassificationFlags, Kind):
     """Texts in which spans have labels. `labels` are the tags of words; predictions are `WordLogits`."""
 
     name: ClassVar = "token_classification"
@@ -51,12 +51,6 @@ class TokenClassification(Kind):
     loss: ClassVar = TokenClassificationLoss()
 
     metrics: tuple[str, ...] = ("f1", "precision", "recall")
-    doc_stride: int | None = option(
-        "Number of tokens between the starts of two neighbouring windows of a long text. Default: half "
-        "of --max_seq_length.",
-        None,
-        least=1,
-    )
 
     def __post_init__(self):
         super().__post_init__()

@@ -14,8 +14,11 @@ from albert_tf.layers import primitives
 class FactorizedEmbedding(primitives.BaseLayer):
     """Sums word, position and segment embeddings, normalises, drops out and projects.
 
-    Where H equals E there is no projection. `use_one_hot` looks rows up by a product with one-hot
+    Where H equals E there is no projection. `use_one_hot` looks words up by a product with one-hot
     vectors, which suits TPUs, and not by a gather.
+
+    Rows are looked up and summed in float32 also in mixed precision: no table is cast as a whole, and
+    the gradient of a frequent piece is a sum of many rows, which GPUs add slowly in 16 bits.
     """
 
     def __init__(self, config: AlbertConfig, use_one_hot: bool = False, **kwargs):
@@ -39,7 +42,9 @@ class FactorizedEmbedding(primitives.BaseLayer):
 
     def _add_table(self, name: str, rows: int):
         shape = (rows, self.config.embedding_size)
-        return self.add_weight(shape=shape, initializer=self._initializer(), name=name)
+        return self.add_weight(
+            shape=shape, initializer=self._initializer(), name=name, autocast=False
+        )
 
     def call(self, input_ids, segment_ids, training=None):
         """Returns the normalised embeddings (B, S, E) and the first hidden states (B, S, H).
@@ -55,9 +60,7 @@ class FactorizedEmbedding(primitives.BaseLayer):
         else:
             positions = self.position_embeddings[:length]
         embeddings = (
-            self._look_up(self.word_embeddings, input_ids)
-            + positions
-            + self._look_up(self.segment_embeddings, segment_ids)
+            self._look_up(self.word_embeddings, input_ids) + positions + self._segments(segment_ids)
         )  # (B, S, E)
         embeddings = self.output_dropout(self.layer_norm(embeddings), training=training)
         if self.projection is None:
@@ -68,6 +71,11 @@ class FactorizedEmbedding(primitives.BaseLayer):
         if self.use_one_hot:
             return primitives.take_by_product(table, ids)
         return ops.take(table, ids, axis=0)
+
+    def _segments(self, segment_ids):
+        table = ops.expand_dims(ops.convert_to_tensor(self.segment_embeddings), 0)
+        rows = primitives.take_positions(table, ops.reshape(segment_ids, (1, -1)))  # (1, B * S, E)
+        return ops.reshape(rows, (*ops.shape(segment_ids), table.shape[-1]))
 
     def compute_output_shape(self, input_shape):
         """Returns the shapes of both outputs, (B, S, E) and (B, S, H)."""

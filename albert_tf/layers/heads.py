@@ -61,7 +61,8 @@ class MaskedLMHead(primitives.BaseLayer):
         count = ops.shape(hidden_states)[1]
         rows = primitives.as_rows(hidden_states)  # (B * M, H)
         transformed = self.layer_norm(self._activate(self.transform(rows)))  # (B * M, E)
-        logits = ops.matmul(transformed, ops.transpose(word_embeddings))
+        table = ops.cast(word_embeddings, self.compute_dtype)
+        logits = ops.matmul(transformed, ops.transpose(table))
         logits = ops.cast(logits, "float32") + ops.cast(self.output_bias, "float32")
         return ops.reshape(logits, (-1, count, self.config.vocab_size))  # (B, M, V)
 

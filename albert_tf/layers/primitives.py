@@ -14,7 +14,6 @@ from collections.abc import Callable
 import keras
 from keras import ops
 
-from albert_tf.backends import BACKEND
 from albert_tf.config import LAYER_NORM_EPSILON, AlbertConfig
 
 
@@ -86,18 +85,30 @@ def as_rows(x: keras.KerasTensor) -> keras.KerasTensor:
 
 
 def take_positions(x: keras.KerasTensor, positions: keras.KerasTensor) -> keras.KerasTensor:
-    """Returns the rows (B, M, width) of (B, S, width) at positions int (B, M), in [0, S)."""
-    if BACKEND == "jax":
-        # The gradient of a gather is a scatter, which XLA makes of atomic additions on GPUs.
-        return take_by_product(x, positions)
-    _, length, width = ops.shape(x)
-    rows = ops.take(as_rows(x), rows_of(positions, length), axis=0)  # (B * M, width)
-    return ops.reshape(rows, (-1, ops.shape(positions)[1], width))
+    """Returns the rows (B, M, width) of (B, S, width) at positions int (B, M), in [0, S).
+
+    The gradient is a product with one-hot vectors. That of a gather is a scatter, which GPUs make of
+    atomic additions: slow where many go to the same row, and in 16 bits.
+    """
+    length, width = ops.shape(x)[1:]
+
+    @ops.custom_gradient
+    def apply(x):
+        rows = ops.take(as_rows(x), rows_of(positions, length), axis=0)  # (B * M, width)
+
+        def gradient(*arguments, upstream=None):
+            upstream = _upstream(arguments, upstream)
+            is_taken = ops.one_hot(positions, length, dtype=x.dtype)  # (B, M, S)
+            return ops.matmul(ops.transpose(is_taken, (0, 2, 1)), upstream)
+
+        return ops.reshape(rows, (-1, ops.shape(positions)[1], width)), gradient
+
+    return apply(x)
 
 
-def take_by_product(x: keras.KerasTensor, ids: keras.KerasTensor) -> keras.KerasTensor:
-    """Returns the rows of (..., n, width) at ids int (..., M), in [0, n), by one-hot vectors."""
-    return ops.matmul(ops.one_hot(ids, ops.shape(x)[-2], dtype=x.dtype), x)
+def take_by_product(table: keras.KerasTensor, ids: keras.KerasTensor) -> keras.KerasTensor:
+    """Returns the rows of a table (n, width) at ids int (...), in [0, n), by one-hot vectors."""
+    return ops.matmul(ops.one_hot(ids, table.shape[0], dtype=table.dtype), table)
 
 
 def rows_of(positions: keras.KerasTensor, length: int) -> keras.KerasTensor:

@@ -1,7 +1,7 @@
 """The encoder with heads: of pre-training, and those that classify or embed texts."""
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal, Self, get_args
+from typing import ClassVar, Self, get_args
 
 import keras
 from keras import ops
@@ -12,8 +12,7 @@ from albert_tf.layers.heads import ClassificationHead, MaskedLMHead
 from albert_tf.models.base_model import BaseModel
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.inputs import Input
-
-Pooling = Literal["mean", "cls"]
+from albert_tf.options.kinds import Pooling
 
 
 class EncoderWithHeads(BaseModel):

@@ -266,10 +266,12 @@ def warn_of_large_batch(options: TrainingOptions, count: int, what: str) -> None
         )
 
 
-def write_results(options: TrainingOptions, metrics: Mapping[str, float]) -> None:
-    """Writes the metrics of the final evaluation to `eval_results.json` and prints them."""
+def write_results(
+    options: TrainingOptions, metrics: Mapping[str, float], **more: Mapping[str, Any]
+) -> None:
+    """Writes the metrics of the final evaluation, and more, to `eval_results.json`; prints the former."""
     files.make_directory(options.output_dir)
-    files.write_json(os.path.join(options.output_dir, RESULTS_FILE), metrics)
+    files.write_json(os.path.join(options.output_dir, RESULTS_FILE), {**metrics, **more})
     print(", ".join(f"{name} {value:.4f}" for name, value in metrics.items()))
 
 

@@ -1,8 +1,7 @@
 """Converts a checkpoint to another format or to a SavedModel, and checks the result before it appears."""
 
 import dataclasses
-import os
-from typing import Any, Literal
+from typing import Any
 
 import keras
 import numpy as np
@@ -10,86 +9,32 @@ import numpy as np
 from albert_tf.checkpoints.hugging_face import generic_labels
 from albert_tf.checkpoints.loading import LoadReport, find_config, read_config
 from albert_tf.checkpoints.tensor_files import (
-    FormatName,
     Layout,
     plain_name,
     tensors_of,
     variables_by_path,
 )
 from albert_tf.config import CONFIG_FILE
-from albert_tf.conversion import WeightType, load_model
+from albert_tf.conversion import load_model
 from albert_tf.errors import InputError
 from albert_tf.kinds import Classification, Kind, MultiLabel, Regression, TokenClassification
 from albert_tf.kinds.kind import KIND_FILE
 from albert_tf.models import AlbertClassifier, AlbertMultipleChoice, AlbertTokenClassifier
 from albert_tf.models.base_model import BaseModel
-from albert_tf.options import option
-from albert_tf.sources import MODEL_NAMES, find_model, folder_of
+from albert_tf.sources import find_model, folder_of
 from albert_tf.tasks.conversion_targets import (
     TARGETS,
-    CheckpointTarget,
     Companions,
     LoadedEncoder,
 )
 from albert_tf.tasks.flags import check_addresses, check_vocab_size, load_tokenizer
+from albert_tf.tasks.model_options import CheckpointOptions, ConversionOptions
 from albert_tf.tasks.trained_folder import kind_of
 from albert_tf.tokenization import Tokenizer
 from albert_tf.tokenization.vocabulary_files import find_vocabulary, is_lower_cased
 
 # Two runs of one model on one machine differ by rounding only.
 _TOLERANCE = 1e-5
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class CheckpointOptions:
-    """A checkpoint, and the files that describe it."""
-
-    init_checkpoint: str = option(
-        f"Model to convert, of any format: {MODEL_NAMES} or prefix of a checkpoint."
-    )
-    albert_config_file: str | None = option(
-        "JSON file with the config of its model. Default: the one next to the checkpoint.", None
-    )
-    spm_model_file: str | None = option(
-        "SentencePiece model of the vocabulary. Default: the one next to the checkpoint, if any.",
-        None,
-    )
-    vocab_file: str | None = option("WordPiece vocabulary, instead of a SentencePiece model.", None)
-    do_lower_case: bool | None = option(
-        "Whether the tokenizer lower-cases text. Default: as in the folder of the checkpoint, "
-        "otherwise true.",
-        None,
-    )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ConversionOptions(CheckpointOptions):
-    """The options of `convert_checkpoint.py`."""
-
-    output_checkpoint: str | None = option(
-        "Prefix of the checkpoint to write; the folder with --to=hugging_face or saved_model.",
-        None,
-    )
-    from_: FormatName | None = option(
-        "Format that the checkpoint to convert must have. Default: any.", None
-    )
-    to: Literal["tf1", "albert_tf", "hugging_face", "saved_model"] = option("Format to write.")
-    output_dtype: WeightType = option(
-        "Type in which --to=hugging_face stores the weights.", "float32"
-    )
-    dry_run: bool = option("Only print what would be written.", False)
-
-    def __post_init__(self):
-        if not (self.output_checkpoint or self.dry_run):
-            raise InputError("expected --output_checkpoint or --dry_run; received neither")
-        if self.output_dtype != "float32" and self.to != "hugging_face":
-            raise InputError(f"--output_dtype={self.output_dtype}: expected --to=hugging_face")
-        with_prefix = isinstance(TARGETS[self.to], CheckpointTarget)
-        if with_prefix and self.output_checkpoint and not os.path.basename(self.output_checkpoint):
-            raise InputError(
-                f"--output_checkpoint={self.output_checkpoint}: expected the prefix of a "
-                "checkpoint, such as converted/model.ckpt-best; received a folder"
-            )
 
 
 def run(options: ConversionOptions) -> LoadReport:

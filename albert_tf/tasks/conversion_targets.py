@@ -22,7 +22,6 @@ from albert_tf.checkpoints.names import stored_as_original
 from albert_tf.checkpoints.tensor_files import Layout, checkpoint_paths, stored_by_path
 from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.conversion import (
-    WeightType,
     architecture_of,
     config_in_tf1,
     load_model,
@@ -34,6 +33,7 @@ from albert_tf.export import reusable
 from albert_tf.kinds import Kind
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.models.base_model import BaseModel
+from albert_tf.options.parts import WeightType
 from albert_tf.tokenization import Tokenizer
 from albert_tf.tokenization.hugging_face_tokenizer import (
     check_hugging_face_files,

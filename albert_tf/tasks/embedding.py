@@ -13,69 +13,16 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.errors import InputError, name_place
-from albert_tf.models.encoder_with_heads import Pooling
-from albert_tf.options import check_ranges, option
 from albert_tf.progress import Progress
-from albert_tf.sources import MODEL_NAMES, find_model
+from albert_tf.sources import find_model
 from albert_tf.tasks.fine_tuning.predictions import STANDARD_INPUT
 from albert_tf.tasks.flags import check_addresses, load_tokenizer
 from albert_tf.tasks.loaded import Loaded
 from albert_tf.tasks.loading import load
-from albert_tf.tasks.training_options import ExportOptions
+from albert_tf.tasks.model_options import EmbeddingOptions
 
 # Sorted by length and embedded together. Those of width 1024 take 32 MB.
 _TEXTS_AT_ONCE = 8192
-
-_NPY = ".npy"
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class EmbeddingOptions(ExportOptions):
-    """The options of `embed_texts.py`."""
-
-    model: str = option(
-        f"{MODEL_NAMES}, such as one that a script has trained, for its best checkpoint, or an exported "
-        "embedder."
-    )
-    spm_model_file: str | None = option(
-        "SentencePiece model of the vocabulary. Default: that of the folder.", None
-    )
-    vocab_file: str | None = option("WordPiece vocabulary, instead of a SentencePiece model.", None)
-    do_lower_case: bool = option(
-        "Lower-case the text, with --spm_model_file or --vocab_file.", True
-    )
-    input_file: str | None = option(
-        "Text file with one text per line; - is standard input. An empty line is a text, too.", None
-    )
-    output_file: str | None = option(
-        "File for the embeddings in the order of the lines: .npy, float32 (lines, H).", None
-    )
-    pooling: Pooling | None = option(
-        "mean: mean of the last hidden states of all tokens; cls: that of [CLS]. Default: as the folder "
-        "says, otherwise mean.",
-        None,
-    )
-    normalize: bool | None = option(
-        "Scale embeddings to length 1. Default: as the folder says, otherwise false.", None
-    )
-    max_seq_length: int | None = option(
-        "Maximum number of tokens per text, including the special ones. Default: as the folder says, "
-        "otherwise the model's number of positions.",
-        None,
-        least=5,
-    )
-
-    def __post_init__(self):
-        check_ranges(self)
-        if not (self.output_file or self.export_dir):
-            raise InputError("expected --output_file or --export_dir; received neither")
-        if (self.input_file is None) != (self.output_file is None):
-            raise InputError("expected --input_file and --output_file, or neither; received one")
-        if self.output_file and not self.output_file.endswith(_NPY):
-            raise InputError(
-                f"--output_file={self.output_file}: expected a name that ends in {_NPY}"
-            )
-        self.check_export(has_examples=False)
 
 
 def run(options: EmbeddingOptions) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from albert_tf.backends import require_tensorflow
 from albert_tf.errors import InputError, name_place
 from albert_tf.kinds import Classification, QuestionAnswering
-from albert_tf.kinds.registry import find_kind
+from albert_tf.kinds.registry import find_kind, load_kinds
 from albert_tf.options import check_type
 from albert_tf.tasks.fine_tuning import classification
 from albert_tf.tasks.fine_tuning.data import RunData
@@ -67,7 +67,9 @@ def fine_tune(
     with name_place(f"kind={kind!r}"):
         find_kind(kind)
     is_squad = kind == QuestionAnswering.name
-    options_class = QuestionAnsweringOptions if is_squad else classification.options_class()
+    options_class = (
+        QuestionAnsweringOptions if is_squad else classification.options_class(load_kinds())
+    )
     task = {} if is_squad else {"task_name": kind}
     flags = _check_flags(flags, options_class)
     sources = {"train": train, **({} if dev is None else {"dev": dev})}

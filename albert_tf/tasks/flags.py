@@ -6,15 +6,16 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-import tensorflow as tf
-
 from albert_tf import files
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, name_place
+from albert_tf.lazy import LazyModule
 from albert_tf.options import to_json_dict
 from albert_tf.sources import is_download
 from albert_tf.tokenization import AlbertTokenizer, Tokenizer, WordPieceTokenizer, WordStartRule
 from albert_tf.tokenization.sentencepiece_tokenizer import is_sentencepiece_model
+
+tf = LazyModule("tensorflow")
 
 _SECONDS_OF_SILENCE = 3.0
 _NO_PATHS = ("runner_options",)

@@ -14,10 +14,10 @@ from albert_tf.data.fine_tuning.tables import ColumnNames, Table
 from albert_tf.errors import InputError
 from albert_tf.evaluation.masked_lm import Filling, fill_mask
 from albert_tf.export import ExportDetails, ExportedModel, export
-from albert_tf.export.exporter import Form, Weights
 from albert_tf.kinds import Embedding, Kind
 from albert_tf.models import AlbertEmbedder, AlbertEncoder, AlbertPretrainer
-from albert_tf.models.encoder_with_heads import Pooling
+from albert_tf.options.kinds import Pooling
+from albert_tf.options.parts import Form, Weights
 from albert_tf.progress import SECONDS_WITHOUT_PROGRESS, Progress
 from albert_tf.tasks.fine_tuning.predictions import predict
 from albert_tf.tasks.trained_folder import options_asset

@@ -26,7 +26,7 @@ from albert_tf.models import (
     AlbertSpanLabeler,
     AlbertTokenClassifier,
 )
-from albert_tf.models.encoder_with_heads import Pooling
+from albert_tf.options.kinds import Pooling
 from albert_tf.sources import find_model, folder_of
 from albert_tf.tasks.conversion import CheckpointOptions, find_companions, head_of
 from albert_tf.tasks.flags import check_vocab_size, load_tokenizer

@@ -11,9 +11,8 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.config import AlbertConfig
-from albert_tf.data.pretraining.input_files import name_files
+from albert_tf.data.pretraining.input_files import name_files, stats_file_of
 from albert_tf.data.pretraining.masking import (
-    MAX_LENGTH,
     Masker,
     MaskingConfig,
     find_vocabulary_fault,
@@ -26,13 +25,13 @@ from albert_tf.data.pretraining.record_files import (
     read_sizes,
     save_scanned,
     scan_files,
-    stats_file_of,
 )
 from albert_tf.data.records import RecordSpec, pretraining_record, unmasked_record
 from albert_tf.errors import InputError, name_place, warn
-from albert_tf.options import option, select
+from albert_tf.options import select
 from albert_tf.tasks.flags import check_vocab_size, load_tokenizer
-from albert_tf.tasks.training_options import PAPER_LENGTH, PAPER_PREDICTIONS, TrainingOptions
+from albert_tf.tasks.pretraining_options import RecordOptions
+from albert_tf.tasks.training_options import PAPER_LENGTH, PAPER_PREDICTIONS
 from albert_tf.tokenization import Tokenizer, WordStartRule
 
 _FLAGS = ("input_file", "eval_input_file")
@@ -40,47 +39,6 @@ _FLAGS = ("input_file", "eval_input_file")
 _RECORDS_FILE = "records.json"
 
 _Options = TypeVar("_Options", bound="RecordOptions")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class RecordOptions(TrainingOptions, MaskingConfig):
-    """The options of a run that reads records.
-
-    The options of masking and the vocabulary are for unmasked records.
-    """
-
-    input_file: tuple[str, ...] = option(
-        "TFRecord files or glob patterns to train on, comma-separated.", ()
-    )
-    eval_input_file: tuple[str, ...] = option(
-        "TFRecord files or glob patterns to evaluate on, comma-separated.", ()
-    )
-    max_seq_length: int | None = option(
-        "Sequence length in tokens, including the special ones. Default: that of the records.",
-        None,
-        least=5,
-    )
-    max_predictions_per_seq: int | None = option(
-        "Maximum number of pieces to predict per sequence. Default: that of the records; for unmasked "
-        "records, --masked_lm_prob of a full sequence.",
-        None,
-        least=1,
-        most=MAX_LENGTH,
-    )
-    spm_model_file: str | None = option(
-        "SentencePiece model. Default: that of the records, if it still is where it was, or of "
-        "--init_checkpoint.",
-        None,
-    )
-    vocab_file: str | None = option("WordPiece vocabulary, instead of a SentencePiece model.", None)
-    do_lower_case: bool | None = option(
-        "Whether the text of the records was lower-cased. Default: as their .stats.json says, or else "
-        "--init_checkpoint, or else true.",
-        None,
-    )
-    shuffle_buffer: int = option(
-        "Number of records that are shuffled together in memory.", 10000, least=1
-    )
 
 
 def fill_sizes(options: _Options, config: AlbertConfig) -> _Options:

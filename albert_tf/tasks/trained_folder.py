@@ -123,6 +123,15 @@ def read_folder(model_dir: str) -> dict[str, Any]:
     }
 
 
+def read_trained(model_dir: str) -> dict[str, Any]:
+    """Returns what `read_folder` does and, if there is a kind, its task and length."""
+    values = read_folder(model_dir)
+    if tf.io.gfile.exists(os.path.join(model_dir, KIND_FILE)):
+        kind = read_kind(model_dir)
+        values |= {"task_name": kind.task_name, "max_seq_length": kind.max_seq_length}
+    return values
+
+
 def check_vocabulary(model_dir: str, tokenizer: Tokenizer) -> None:
     """Checks that a trained folder, or an exported model, was trained with the tokenizer's vocabulary."""
     path, copy = options_path(model_dir), os.path.join(model_dir, tokenizer.file_name)

@@ -7,15 +7,12 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from albert_tf.checkpoints.tensor_files import refuse_brackets
 from albert_tf.config import PRESETS, AlbertConfig
 from albert_tf.errors import InputError, name_place
-from albert_tf.export.exporter import Form, Weights
-from albert_tf.export.runtimes import check_form
 from albert_tf.options import check_ranges, option
+from albert_tf.options.parts import Form, LoopOptions, Weights, check_form
 from albert_tf.processor import has_bfloat16
-from albert_tf.sources import MODEL_NAMES
-from albert_tf.training import LoopOptions
+from albert_tf.sources import MODEL_NAMES, refuse_brackets
 
 # 256 times the paper's. A batch is built as a whole, so a typing error could fill the memory.
 MAX_BATCH_SIZE = 1 << 20
@@ -80,7 +77,7 @@ class TrainingOptions(LoopOptions):
     deterministic: bool = option(
         "Make runs reproducible to the bit, including resumed ones. Uses a single CPU core.", False
     )
-    jit_compile: bool = option("Compile the forward and backward pass with XLA.", False)
+    jit_compile: bool = option("Compile each step with XLA, once per length.", False)
     random_seed: int = option(
         "Seed of the weight initialisation, the dropout and the data order.", 12345, least=0
     )

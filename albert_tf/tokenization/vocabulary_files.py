@@ -12,12 +12,14 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import tensorflow as tf
 from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf import files
 from albert_tf.errors import InputError
+from albert_tf.lazy import LazyModule
 from albert_tf.sources import find_model, folder_of
+
+tf = LazyModule("tensorflow")
 
 # The options of a run, which describe its folder, and a key beside them: SHA-256 of the vocabulary.
 OPTIONS_FILE = "run_options.json"

@@ -4,11 +4,12 @@ What cannot be written is a `StoppedError` that names it, and a user's mistake a
 """
 
 from albert_tf.training.evaluator import Evaluator
-from albert_tf.training.loop import LoopOptions, TrainingPlan, best_metrics, resume, train
+from albert_tf.training.loop import TrainingPlan, best_metrics, resume, train
 from albert_tf.training.reports import draw_learning_curve
 from albert_tf.training.strategy import (
     explain_full_memory,
     explain_lost_worker,
+    has_gpu,
     make_deterministic,
     make_strategy,
 )
@@ -16,13 +17,13 @@ from albert_tf.training.trainer import Trainer
 
 __all__ = [
     "Evaluator",
-    "LoopOptions",
     "Trainer",
     "TrainingPlan",
     "best_metrics",
     "draw_learning_curve",
     "explain_full_memory",
     "explain_lost_worker",
+    "has_gpu",
     "make_deterministic",
     "make_strategy",
     "resume",

@@ -28,7 +28,6 @@ from albert_tf.checkpoints.tensor_files import (
     latest_checkpoint,
     list_checkpoints,
     open_tensors,
-    refuse_brackets,
     stored_by_path,
     tensors_of,
     variables_by_path,
@@ -36,6 +35,7 @@ from albert_tf.checkpoints.tensor_files import (
     write_note,
 )
 from albert_tf.errors import warn
+from albert_tf.sources import refuse_brackets
 
 _METRICS = ".json"
 

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from albert_tf.backends import require_tensorflow
 
 Batch = Mapping[str, tf.Tensor]
 Batches = tf.data.Dataset | tf.distribute.DistributedDataset
-# Means as pairs of total and weight, of one step, or of several steps along the first axis.
+# Means as pairs of total and weight.
 Means = dict[str, tuple[tf.Tensor, tf.Tensor]]
 
 
@@ -43,7 +44,9 @@ class Evaluator:
         self.model = model
         self.strategy = strategy
         self._loss = loss
+        self._jit_compile = False
         self._graphs: dict[tuple, Callable] = {}
+        self._names: tuple[str, ...] = ()  # of the loss's means, once a step is a graph
 
     @property
     def is_chief(self) -> bool:
@@ -70,17 +73,20 @@ class Evaluator:
         step = self._compile(self._evaluation_step, distributed)
         totals = MeanAccumulator()
         for batch in distributed:
-            totals.add(step(batch))
+            values = step(batch)  # tracing it determines the names
+            totals.add(StepMeans(self._names, values[None]))
         return self.derive(totals.result())
 
     def derive(self, metrics: Mapping[str, float]) -> dict[str, float]:
         """Returns the metrics and those derived from them."""
         return {**metrics, **self._loss.derive(metrics)}
 
-    def _evaluation_step(self, batch: Batch) -> Means:
+    def _evaluation_step(self, batch: Batch) -> tf.Tensor:
         def evaluate(part):
             means = self._loss.metrics(part, self._call_model(part, training=False))
-            return tf.distribute.get_replica_context().all_reduce("sum", means)
+            self._names = tuple(means)
+            packed = StepMeans.pack(means)
+            return tf.distribute.get_replica_context().all_reduce("sum", packed)
 
         return self._of_one_replica(self._run(evaluate, batch))
 
@@ -98,8 +104,14 @@ class Evaluator:
         return tf.nest.map_structure(lambda x: tf.concat(local_results(x), axis=0), outputs)
 
     def _call_model(self, batch: Batch, training: bool) -> Any:
-        """Calls the model on its own inputs; labels and other features stay behind."""
+        """Calls the model on its own inputs; labels and other features stay behind.
+
+        Models skip padding where that pays: where lengths vary, and XLA compiles nothing.
+        """
         names = getattr(self.model, "INPUTS", batch)
+        has_padding = "token_positions" in names and batch["input_mask"].shape[-1] is None
+        if has_padding and not self._jit_compile:
+            batch = self.model.without_padding(batch)
         inputs = {name: batch[name] for name in names if name in batch}
         return self.model(inputs, training=training)
 
@@ -158,27 +170,58 @@ def _part(rows: tf.Tensor, number: tf.Tensor, count: int) -> tf.Tensor:
     return rows[number * size // count : (number + 1) * size // count]
 
 
+class StepMeans(Mapping):
+    """Means of several steps as pairs of total and weight, float32 (count,) each, by name.
+
+    They are one tensor (count, 2 * names), so that a device handles them all with one operator.
+    """
+
+    def __init__(self, names: tuple[str, ...], values: tf.Tensor):
+        self.names = names
+        self.values = values
+
+    @staticmethod
+    def pack(means: Means) -> tf.Tensor:
+        """Returns the means of one step, float32 (2 * names,)."""
+        return tf.stack([value for pair in means.values() for value in pair])
+
+    def __getitem__(self, name: str) -> tuple[tf.Tensor, tf.Tensor]:
+        column = 2 * self.names.index(name)
+        return self.values[:, column], self.values[:, column + 1]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
 class MeanAccumulator:
     """Adds up means, to the `sums` of earlier steps. `sums` and `result` alone read from the device."""
 
     def __init__(self, sums: Mapping[str, tuple[float, float]] = types.MappingProxyType({})):
-        self._means: dict[str, tuple] = dict(sums)
+        self._start = sums
+        self._names: tuple[str, ...] = tuple(sums)
+        self._values: tf.Tensor | None = None
 
-    def add(self, means: Means) -> None:
-        """Adds the means of a step, or their sums over several steps."""
-        for name, (total, weight) in means.items():
-            old_total, old_weight = self._means.get(name, (0.0, 0.0))
-            self._means[name] = (old_total + total, old_weight + weight)
+    def add(self, means: StepMeans) -> None:
+        """Adds the means of some steps."""
+        if self._values is None:
+            self._names = means.names
+            pairs = [self._start.get(name, (0.0, 0.0)) for name in self._names]
+            self._values = tf.constant(np.ravel(pairs), tf.float32)
+        self._values += tf.reduce_sum(means.values, axis=0)
 
     def sums(self) -> dict[str, tuple[float, float]]:
         """Returns each total and weight, without a loss of precision."""
-        return {
-            name: (float(total), float(weight)) for name, (total, weight) in self._means.items()
-        }
+        if self._values is None:
+            return dict(self._start)
+        pairs = self._values.numpy().reshape(-1, 2).tolist()
+        return {name: tuple(pair) for name, pair in zip(self._names, pairs, strict=True)}
 
     def result(self) -> dict[str, float]:
         """Returns each mean; 0 if the weight is 0."""
         return {
-            name: tf.math.divide_no_nan(total, weight).numpy().item()
-            for name, (total, weight) in self._means.items()
+            name: float(np.float32(total) / np.float32(weight)) if weight else 0.0
+            for name, (total, weight) in self.sums().items()
         }

@@ -26,7 +26,7 @@ from typing import NoReturn
 import tensorflow as tf
 
 from albert_tf.errors import InputError, Preempted
-from albert_tf.options import option
+from albert_tf.options.parts import LoopOptions
 from albert_tf.progress import Progress
 from albert_tf.sources import BEST_DIR
 from albert_tf.training.checkpoint_manager import (
@@ -38,27 +38,6 @@ from albert_tf.training.reports import BadSteps, Callback, Interval, NameRecords
 from albert_tf.training.trainer import Trainer
 
 _STDERR = 2
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class LoopOptions:
-    """The options of the training loop, which are the same for every task."""
-
-    output_dir: str = option("Folder for checkpoints, metrics, summaries and results.")
-    save_checkpoints_steps: int = option(
-        "Number of updates between two evaluations and checkpoints.", 1000, least=1
-    )
-    keep_checkpoint_max: int = option("Number of most recent checkpoints to keep.", 5, least=1)
-    max_bad_steps: int = option(
-        "Number of consecutive steps that may be skipped because their loss or gradient is not "
-        "finite. One more ends the run.",
-        10,
-        least=0,
-    )
-    log_steps: int = option("Number of updates between two reports of metrics.", 100, least=1)
-    steps_per_loop: int = option(
-        "Maximum number of updates per call to the device. Larger values suit TPUs.", 1, least=1
-    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -194,7 +173,7 @@ class _Run:
             means = trainer.train_steps(batches, count)
             step += count
             interval.add(means, count)
-            self.bad_steps.add(step, means["skipped_updates"])
+            self.bad_steps.add(step, means)
             is_preempted = trainer.any_worker(self.preemption.requested)
             reports = plan.reports_at(step)
             if not (reports or is_preempted):

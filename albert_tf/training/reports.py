@@ -15,7 +15,7 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.errors import InputError, StoppedError, warn
 from albert_tf.progress import Progress
-from albert_tf.training.evaluator import MeanAccumulator, Means
+from albert_tf.training.evaluator import MeanAccumulator, StepMeans
 from albert_tf.training.trainer import Trainer
 
 # Receives a number of updates and the metrics reported after them, such as `train_loss`.
@@ -77,9 +77,9 @@ class Interval:
     def _path(output_dir: str) -> str:
         return f"{output_dir}/interval.jsonl"
 
-    def add(self, means: Means, count: int) -> None:
+    def add(self, means: StepMeans, count: int) -> None:
         """Adds the means of `count` steps, as returned by the trainer."""
-        self._means.add(tf.nest.map_structure(lambda rows: tf.reduce_sum(rows, axis=0), means))
+        self._means.add(means)
         self._steps += count
         if self._compiles:
             self._timed_from.append((self._steps, time.monotonic()))
@@ -220,12 +220,12 @@ class BadSteps:
         self._most = most
         self._path = f"{output_dir}/bad_steps.jsonl"
         self._name_records = name_records
-        self._unread: list[tuple[int, tuple[tf.Tensor, tf.Tensor]]] = []
+        self._unread: list[tuple[int, StepMeans]] = []
         self.in_a_row = 0
 
-    def add(self, step: int, skipped: tuple[tf.Tensor, tf.Tensor]) -> None:
-        """Adds the steps up to `step`; `skipped` is the trainer's `skipped_updates`."""
-        self._unread.append((step, skipped))
+    def add(self, step: int, means: StepMeans) -> None:
+        """Adds the steps up to `step`."""
+        self._unread.append((step, means))
 
     def check(self, is_chief: bool) -> None:
         """Warns of each skipped step."""
@@ -248,7 +248,8 @@ class BadSteps:
 
     def _read(self) -> Iterator[tuple[int, bool]]:
         """Yields the number of each step and whether it was skipped."""
-        for last, (skipped, _) in self._unread:
+        for last, means in self._unread:
+            skipped, _ = means["skipped_updates"]
             flags = skipped.numpy() > 0
             yield from enumerate(flags, last - len(flags) + 1)
 

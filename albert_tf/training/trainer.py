@@ -11,7 +11,7 @@ import keras
 import tensorflow as tf
 
 from albert_tf.checkpoints.tensor_files import variables_by_path
-from albert_tf.training.evaluator import Batch, Evaluator, Loss, Means
+from albert_tf.training.evaluator import Batch, Evaluator, Loss, Means, StepMeans
 
 # Maximum global norm of the gradients, as in BERT and ALBERT.
 _CLIP_NORM = 1.0
@@ -25,7 +25,8 @@ class Trainer(Evaluator):
 
     The optimizer neither clips nor accumulates; the seed is that of the dropout. A replica splits its
     share of a batch, a multiple of `accumulate_steps`, into as many micro-batches, to hold the
-    activations of one at a time. With `jit_compile` XLA compiles the forward and backward pass.
+    activations of one at a time. With `jit_compile` XLA compiles the forward and backward pass and the
+    update, each as one function.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class Trainer(Evaluator):
         self._part_gradients = tf.function(
             self._make_part_gradients, autograph=False, jit_compile=jit_compile
         )
+        self._norm = tf.function(tf.linalg.global_norm, autograph=False, jit_compile=jit_compile)
         self._train_loop = tf.function(self._make_train_loop, autograph=False)
         self._variables = model.trainable_variables
         weights = {id(variable) for variable in model.weights}
@@ -68,26 +70,27 @@ class Trainer(Evaluator):
         """Returns an iterator over global batches, each split over the replicas."""
         return iter(self._distribute(batches))
 
-    def train_steps(self, batches: Iterator[Batch], count: int) -> Means:
+    def train_steps(self, batches: Iterator[Batch], count: int) -> StepMeans:
         """Makes `count` updates in one call to the device, with as many batches of `distribute`.
 
         Returns the means of `loss.metrics`, `learning_rate`, `gradient_norm` (before clipping), the
         loss's weights as `..._per_update`, and `skipped_updates`, which is 1 if the loss or a gradient is
-        not finite; such a step changes no variable. Total and weight of each are float32 (count,).
+        not finite; such a step changes no variable.
         """
-        return self._train_loop(batches, tf.constant(count))
+        values = self._train_loop(batches, tf.constant(count))
+        return StepMeans(self._step_names, values)
 
-    def _make_train_loop(self, batches: Iterator[Batch], count: tf.Tensor) -> Means:
+    def _make_train_loop(self, batches: Iterator[Batch], count: tf.Tensor) -> tf.Tensor:
+        """Returns the packed means of each step."""
         step = tf.function(self.train_step, input_signature=[batches.element_spec], autograph=False)
-        means = step.get_concrete_function().structured_outputs
-        rows = tf.nest.map_structure(lambda x: tf.TensorArray(x.dtype, count), means)
+        self._step_names = tuple(step.get_concrete_function().structured_outputs)
+        rows = tf.TensorArray(tf.float32, count, element_shape=(2 * len(self._step_names),))
 
         def advance(index, rows):
-            means = step(next(batches))
-            return index + 1, tf.nest.map_structure(lambda row, x: row.write(index, x), rows, means)
+            return index + 1, rows.write(index, StepMeans.pack(step(next(batches))))
 
         _, rows = tf.while_loop(lambda index, _: index < count, advance, (tf.constant(0), rows))
-        return tf.nest.map_structure(lambda row: row.stack(), rows)
+        return rows.stack()
 
     def train_step(self, batch: Batch) -> Means:
         """Makes one update with a distributed batch; for use in a graph."""
@@ -103,16 +106,15 @@ class Trainer(Evaluator):
         loss = self._loss.total(means, weights)
         # Together, because each all-reduce costs the latency of all links between the replicas.
         gradients, loss, means = replica.all_reduce("sum", (gradients, loss, means))
-        clipped, norm = tf.clip_by_global_norm(list(gradients.values()), _CLIP_NORM)
+        norm = self._norm(list(gradients.values()))
         is_finite = tf.math.is_finite(norm) & tf.math.is_finite(loss)
-        replica.merge_call(
-            self._apply, args=(dict(zip(gradients, clipped, strict=True)), is_finite)
-        )
+        replica.merge_call(self._apply, args=(gradients, norm, is_finite))
         same = {f"{name}_per_update": weight for name, weight in weights.items()}
         same["gradient_norm"] = norm
         means |= {name: (value, tf.ones_like(value)) for name, value in same.items()}
         # A skipped step does not count in the means.
-        means = tf.nest.map_structure(lambda x: tf.where(is_finite, x, tf.zeros_like(x)), means)
+        flat = tf.unstack(tf.where(is_finite, tf.stack(tf.nest.flatten(means)), 0.0))
+        means = tf.nest.pack_sequence_as(means, flat)
         return means | {"skipped_updates": (1.0 - tf.cast(is_finite, tf.float32), tf.ones([]))}
 
     def _accumulate(
@@ -143,7 +145,7 @@ class Trainer(Evaluator):
         """Returns the gradients and means of micro-batch number `index`."""
         self._seed_dropout(replica_id, index)
         with tf.GradientTape() as tape:
-            outputs = self._call_model(self._without_padding(part), training=True)
+            outputs = self._call_model(part, training=True)
             means = self._loss.metrics(part, outputs)
             loss = self._loss.total(means, weights)
         gradients = tape.gradient(loss, self._variables)
@@ -156,33 +158,53 @@ class Trainer(Evaluator):
         }
         return reached, means
 
-    def _without_padding(self, part: Batch) -> Batch:
-        """Lets the model skip padding where that pays: where lengths vary, and XLA compiles nothing."""
-        can_skip = "token_positions" in getattr(self.model, "INPUTS", ())
-        if self._jit_compile or not can_skip or part["input_mask"].shape[-1] is not None:
-            return part
-        return self.model.without_padding(part)
-
     def _apply(
-        self, strategy: tf.distribute.Strategy, gradients: Gradients, is_finite: tf.Tensor
+        self,
+        strategy: tf.distribute.Strategy,
+        gradients: Gradients,
+        norm: tf.Tensor,
+        is_finite: tf.Tensor,
     ) -> None:
         """Updates the variables if all is finite; `optimizer.apply` would sum over the replicas."""
+        variables = [self._variables[number].value for number in gradients]
+        arguments = list(gradients.values()), norm, is_finite
+        # All variables in one function: XLA makes few operators of it, which on a GPU would be hundreds.
+        strategy.extended.update(
+            variables[0], lambda _, *each: self._update_all(*each), args=(variables, *arguments)
+        )
+        self.optimizer.iterations.assign_add(1)
+
+    def _update_all(
+        self,
+        variables: list[tf.Variable],
+        gradients: list[tf.Tensor],
+        norm: tf.Tensor,
+        is_finite: tf.Tensor,
+    ) -> None:
+        """Updates the variables of one device."""
         rate = tf.convert_to_tensor(self.optimizer.learning_rate)
 
-        def update(value, gradient):
-            self.optimizer.update_step(gradient, value, rate)
-
-        def apply():
-            for number, gradient in gradients.items():
-                variable = self._variables[number].value
-                strategy.extended.update(variable, update, args=(gradient,))
+        def update(gradients, norm, rate):
+            clipped, _ = tf.clip_by_global_norm(gradients, _CLIP_NORM, norm)
+            for variable, gradient in zip(variables, clipped, strict=True):
+                self.optimizer.update_step(gradient, variable, rate)
             return True
 
-        # The same on every replica.
-        is_finite = strategy.experimental_local_results(is_finite)[0]
-        # One condition for all variables: one for each takes a quarter of a small model's tracing.
-        tf.cond(is_finite, apply, lambda: False)
-        self.optimizer.iterations.assign_add(1)
+        def update_if_finite(gradients, norm, rate, is_finite):
+            slots = (v for v in self.optimizer.variables if keras.backend.is_float_dtype(v.dtype))
+            state = [*variables, *(slot.value for slot in slots)]
+            before = [tf.identity(value) for value in state]
+            update(gradients, norm, rate)
+            for value, old in zip(state, before, strict=True):
+                value.assign(tf.where(is_finite, value, old))
+
+        if self._jit_compile:
+            # Not a condition, for which a GPU would have to wait until the host has read its value.
+            compiled = tf.function(update_if_finite, autograph=False, jit_compile=True)
+            compiled(gradients, norm, rate, is_finite)
+        else:
+            # One condition for all variables: one for each takes a quarter of a small model's tracing.
+            tf.cond(is_finite, lambda: update(gradients, norm, rate), lambda: False)
 
     def _seed_dropout(self, replica_id: tf.Tensor, part: tf.Tensor) -> None:
         """Makes dropout a function of seed, replica, step and micro-batch.

@@ -3,6 +3,7 @@
 All models start from their configs. In training all have AdamW and clip gradients to a global norm of 1.
 """
 
+import functools
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -18,6 +19,8 @@ from benchmarks.harness import (
     Step,
     hugging_face_config,
     timed,
+    to_torch,
+    torch_device,
     torch_inputs,
 )
 
@@ -27,7 +30,11 @@ _CLIP_NORM = 1.0
 
 
 def albert_tf_pass(
-    config: Any, activity: Activity, precision: str, batches: Sequence[Batch]
+    config: Any,
+    activity: Activity,
+    precision: str,
+    batches: Sequence[Batch],
+    jit_compile: bool = False,
 ) -> Step:
     """Makes the pass of `run_classifier.py`: its trainer or evaluator, and its batches."""
     from albert_tf.losses import ClassificationLoss
@@ -44,9 +51,11 @@ def albert_tf_pass(
             evaluator = Evaluator(model, ClassificationLoss(), strategy)
             return lambda: list(evaluator.predict_batches(dataset))
         optimizer = AdamWeightDecay(_LEARNING_RATE)
-    trainer = Trainer(model, ClassificationLoss(), optimizer, strategy, seed=0)
+    loss = ClassificationLoss()
+    trainer = Trainer(model, loss, optimizer, strategy, seed=0, jit_compile=jit_compile)
     iterator = trainer.distribute(dataset.repeat())
-    return lambda: [trainer.train_steps(iterator, 1)["gradient_norm"][0].numpy() for _ in batches]
+    step = functools.partial(trainer.train_steps, iterator, 1)
+    return lambda: [step()["gradient_norm"][0] for _ in batches][-1].numpy()
 
 
 def _as_dataset(batches: Sequence[Batch]) -> Any:
@@ -81,18 +90,16 @@ def transformers_pass(
     from transformers import AlbertForSequenceClassification
 
     shape = hugging_face_config(config, classifier_dropout=0.1, num_labels=_NUM_CLASSES)
-    model = AlbertForSequenceClassification(shape)
+    device = torch_device()
+    model = AlbertForSequenceClassification(shape).to(device)
     forward = torch.compile(model, dynamic=True) if compiled else model
-    inputs = [
-        torch_inputs(batch) | {"labels": torch.from_numpy(batch["label_ids"]).long()}
-        for batch in batches
-    ]
+    inputs = [torch_inputs(batch) | {"labels": to_torch(batch["label_ids"])} for batch in batches]
     in_bf16 = precision == "bf16"
 
     def predict() -> list[np.ndarray]:
         with torch.inference_mode():
             outputs = [forward(**{**batch, "labels": None}) for batch in inputs]
-        return [output.logits.float().numpy() for output in outputs]
+        return [output.logits.float().cpu().numpy() for output in outputs]
 
     if activity == "prediction":
         model.eval()
@@ -105,12 +112,12 @@ def transformers_pass(
     def train() -> None:
         for batch in inputs:
             optimizer.zero_grad()
-            with torch.autocast("cpu", torch.bfloat16, enabled=in_bf16):
+            with torch.autocast(device, torch.bfloat16, enabled=in_bf16):
                 loss = forward(**batch).loss
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), _CLIP_NORM)
             optimizer.step()
-            loss.item()
+        loss.item()
 
     return train
 

@@ -6,6 +6,7 @@ their configs without dropout. PyTorch has no LAMB; its AdamW does less.
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -19,6 +20,8 @@ from benchmarks.harness import (
     Step,
     hugging_face_config,
     timed,
+    to_torch,
+    torch_device,
     torch_inputs,
 )
 
@@ -112,7 +115,12 @@ class Product(NamedTuple):
         return 2 * self.batch * self.rows * self.inner * self.columns
 
 
-def albert_tf_step(workload: Workload, jit_compile: bool = False, remat: bool = False) -> Step:
+def albert_tf_step(
+    workload: Workload,
+    jit_compile: bool = False,
+    remat: bool = False,
+    strategy: str = "one_device",
+) -> Step:
     """Returns the step of `run_pretraining.py`: its trainer, LAMB, both losses."""
     import tensorflow as tf
 
@@ -121,9 +129,8 @@ def albert_tf_step(workload: Workload, jit_compile: bool = False, remat: bool = 
     from albert_tf.optimization import Lamb
     from albert_tf.training import Trainer, make_strategy
 
-    strategy = make_strategy("one_device")
-    policy = KERAS_POLICIES[workload.precision]
-    with strategy.scope():
+    policy, distribution = KERAS_POLICIES[workload.precision], make_strategy(strategy)
+    with distribution.scope():
         encoder = AlbertEncoder(workload.albert_config, remat=remat, seed=0, dtype=policy)
         model = AlbertPretrainer(encoder, seed=1, dtype=policy)
         optimizer = Lamb(_LEARNING_RATE)
@@ -131,12 +138,12 @@ def albert_tf_step(workload: Workload, jit_compile: bool = False, remat: bool = 
         model,
         PretrainingLoss(),
         optimizer,
-        strategy,
+        distribution,
         seed=0,
         jit_compile=jit_compile,
     )
     iterator = trainer.distribute(tf.data.Dataset.from_tensors(workload.batch()).repeat())
-    return lambda: trainer.train_steps(iterator, 1)["gradient_norm"][0].numpy()
+    return lambda: trainer.train_steps(iterator, 1)["gradient_norm"][0][0]
 
 
 def transformers_step(workload: Workload, compiled: bool = False, gathered: bool = False) -> Step:
@@ -150,19 +157,20 @@ def transformers_step(workload: Workload, compiled: bool = False, gathered: bool
     from transformers import AutoModelForPreTraining
 
     config = hugging_face_config(workload.albert_config, classifier_dropout=0.0)
-    model = AutoModelForPreTraining.from_config(config).train()
+    device = torch_device()
+    model = AutoModelForPreTraining.from_config(config).train().to(device)
     optimizer = torch.optim.AdamW(model.parameters(), _LEARNING_RATE, fused=gathered)
     make_inputs, forward = torch_forms(compiled, gathered)
     inputs = make_inputs(model, workload.batch())
 
-    def step() -> None:
+    def step() -> torch.Tensor:
         optimizer.zero_grad()
-        with torch.autocast("cpu", torch.bfloat16, enabled=workload.precision == "bf16"):
+        with torch.autocast(device, torch.bfloat16, enabled=workload.precision == "bf16"):
             loss = forward(model, **inputs)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), _CLIP_NORM)
         optimizer.step()
-        loss.item()
+        return loss
 
     return step
 
@@ -178,8 +186,6 @@ def torch_forms(compiled: bool, gathered: bool) -> tuple[Callable, Callable]:
 
 def inputs_as_it_comes(model, batch: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """Returns the arguments of a model as it comes."""
-    import torch
-
     labels = np.full_like(batch["input_ids"], NO_LABEL)
     rows, columns = np.nonzero(batch["masked_lm_weights"] > 0)
     positions = batch["masked_lm_positions"][rows, columns]
@@ -187,8 +193,8 @@ def inputs_as_it_comes(model, batch: Mapping[str, np.ndarray]) -> dict[str, Any]
     is_bert = model.config.model_type == "bert"
     order = "next_sentence_label" if is_bert else "sentence_order_label"
     return torch_inputs(batch) | {
-        "labels": torch.from_numpy(labels).long(),
-        order: torch.from_numpy(batch["next_sentence_labels"][:, 0]).long(),
+        "labels": to_torch(labels),
+        order: to_torch(batch["next_sentence_labels"][:, 0]),
     }
 
 
@@ -197,15 +203,13 @@ def _loss_as_it_comes(model, **inputs):
 
 
 def _gathered_inputs(model, batch: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    import torch
-
     del model
     return {
         "inputs": torch_inputs(batch),
-        "positions": torch.from_numpy(batch["masked_lm_positions"]).long(),
-        "labels": torch.from_numpy(batch["masked_lm_ids"]).long(),
-        "weights": torch.from_numpy(batch["masked_lm_weights"]),
-        "order_labels": torch.from_numpy(batch["next_sentence_labels"][:, 0]).long(),
+        "positions": to_torch(batch["masked_lm_positions"]),
+        "labels": to_torch(batch["masked_lm_ids"]),
+        "weights": to_torch(batch["masked_lm_weights"]),
+        "order_labels": to_torch(batch["next_sentence_labels"][:, 0]),
     }
 
 
@@ -228,8 +232,11 @@ def _gathered_loss(model, inputs, positions, labels, weights, order_labels):
     return masked_lm_loss + torch.nn.functional.cross_entropy(order_logits, order_labels)
 
 
-def keras_hub_step(workload: Workload, jit_compile: bool = False) -> Step:
-    """Returns the step of KerasHub's `AlbertMaskedLM` on TensorFlow: LAMB, the masked-LM loss only."""
+def keras_hub_step(workload: Workload, jit_compile: bool = False, updates: int = 1) -> Step:
+    """Returns the step of KerasHub's `AlbertMaskedLM`: LAMB, the masked-LM loss only.
+
+    More `updates` than one are a call of `fit`, which does not wait for each.
+    """
     import keras
     import keras_hub
 
@@ -244,7 +251,8 @@ def keras_hub_step(workload: Workload, jit_compile: bool = False) -> Step:
         max_sequence_length=config.max_position_embeddings,
         dtype=KERAS_POLICIES[workload.precision],
     )
-    model = keras_hub.models.AlbertMaskedLM(backbone)
+    task = keras_hub.models.AlbertMaskedLM(backbone)
+    model = keras.Model(task.input, task.output)  # without the task's preprocessing of texts
     model.compile(
         optimizer=keras.optimizers.Lamb(_LEARNING_RATE, global_clipnorm=_CLIP_NORM),
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
@@ -257,7 +265,14 @@ def keras_hub_step(workload: Workload, jit_compile: bool = False) -> Step:
         "segment_ids": batch["segment_ids"],
         "mask_positions": batch["masked_lm_positions"],
     }
-    return lambda: model.train_on_batch(inputs, batch["masked_lm_ids"])
+    labels = batch["masked_lm_ids"]
+    if updates == 1:
+        return lambda: model.train_on_batch(inputs, labels)
+
+    def batches():
+        yield from itertools.repeat((inputs, labels))
+
+    return lambda: model.fit(batches(), steps_per_epoch=updates, verbose=0)
 
 
 def start_products(workload: dict[str, Any], library: str) -> Callable[[int], Round]:

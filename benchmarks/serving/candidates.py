@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import psutil
 
-from benchmarks.harness import TORCH, Candidate, memory_mib, time_step, torch_inputs
+from benchmarks.harness import TORCH, Candidate, memory_mib, time_step, torch_device, torch_inputs
 
 LABELS = ("negative", "positive")
 MAX_SEQ_LENGTH = 128
@@ -87,7 +87,8 @@ def transformers_answer(
     model = AutoModelForSequenceClassification.from_pretrained(
         os.path.join(folder, HUGGING_FACE),
         dtype={"fp32": torch.float32, "bf16": torch.bfloat16}[precision],
-    ).eval()
+    )
+    model = model.eval().to(torch_device())
     forward = model
     if compiled:
         import torch._inductor.config
@@ -99,7 +100,7 @@ def transformers_answer(
 
     def predict(inputs: Inputs) -> np.ndarray:
         with torch.inference_mode():
-            return forward(**torch_inputs(inputs)).logits.float().softmax(-1).numpy()
+            return forward(**torch_inputs(inputs)).logits.float().softmax(-1).cpu().numpy()
 
     return _tokenize_and_predict(folder, predict)
 

@@ -43,6 +43,6 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 def _file(config: MkDocsConfig, path: pathlib.Path) -> File:
     file = File.generated(config, path.relative_to(_ROOT).as_posix(), abs_src_path=str(path))
-    if path.suffix not in (".md", ".png"):
+    if path.suffix not in (".md", ".png", ".svg"):
         file.dest_uri += ".txt"  # browsers show it instead of saving it
     return file

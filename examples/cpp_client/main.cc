@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
 #include <map>
 #include <string>
@@ -261,6 +262,8 @@ int main(int argc, char** argv) {
     std::cerr << "usage: client SAVED_MODEL [OPERATOR_LIBRARY...] < lines\n";
     return 2;
   }
+  // oneDNN then rearranges each matrix of weights once, not in every batch.
+  setenv("TF_ONEDNN_ASSUME_FROZEN_WEIGHTS", "1", /*overwrite=*/0);
   // TensorFlow's errors come back as a status.
   absl::SetMinLogLevel(absl::LogSeverityAtLeast::kFatal);
   const absl::Status status = Run(argv[1], {argv + 2, argv + argc});

@@ -14,7 +14,7 @@ import pytest
 
 from albert_tf import command_line
 from albert_tf.options import flag_name
-from albert_tf.tasks.fine_tuning.classification import run
+from albert_tf.tasks.fine_tuning.run import run
 from tests.end_to_end.runs import ROOT, as_arguments, read_reports, wait_for, write_flags
 from tests.helpers import slow_except
 from tests.tasks.animals import make_options, write_data
@@ -64,8 +64,19 @@ def test_script_and_command_run_the_same_task(script, monkeypatch):
     assert flag in names
     assert names.issuperset(main_flags)
     assert len(main_flags) <= 10
-    assert callable(task)
+    assert callable(pkgutil.resolve_name(f"{task}:run"))
     assert "{command} --" in description
+
+
+@pytest.mark.parametrize("flag", ["--helpfull", "--version", "--unknown"])
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_help_version_and_mistakes_in_flags_import_nothing_slow(script, flag):
+    command = [sys.executable, "-X", "importtime", ROOT / script, flag]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    assert done.returncode == (2 if flag == "--unknown" else 0)
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "albert_tf.commands" in imported
+    assert imported.isdisjoint(["keras", "scipy", "sklearn", "tensorflow"])
 
 
 def test_mistake_in_a_file_is_one_line_and_exit_code_1(tmp_path):
@@ -88,7 +99,7 @@ def test_mistake_in_a_file_is_one_line_and_exit_code_1(tmp_path):
     ],
 )
 def test_signal_in_the_imports_is_one_line(number, code, line):
-    process = start("run_pretraining.py")
+    process = start("run_pretraining.py", output_dir="none")
     wait_for(lambda: "libtensorflow" in read_text(f"/proc/{process.pid}/maps"), process)
     process.send_signal(number)
     out, error = process.communicate(timeout=60)

@@ -5,7 +5,8 @@ import json
 import pytest
 import tensorflow as tf
 
-from albert_tf.tasks.fine_tuning.question_answering import QuestionAnsweringOptions, run
+from albert_tf.tasks.fine_tuning.question_answering import QuestionAnsweringOptions
+from albert_tf.tasks.fine_tuning.run import run
 from tests.data.squad_file import questions_of
 from tests.helpers import shared_path, tiny_config
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.tasks.fine_tuning import classification, question_answering
 from tests.data.squad_file import questions_of
 from tests.tasks import animals, names, plants
 from tests.tasks.animals import ANIMALS, LABELS, PLANTS, class_rows, mixed, write_table
@@ -144,9 +143,3 @@ SAMPLES = {
         options={"version": "v2", "train_batch_size": 32, "num_train_steps": 80},
     ),
 }
-
-
-def run(options):
-    """Runs a training with the script of its options."""
-    is_squad = isinstance(options, question_answering.QuestionAnsweringOptions)
-    return (question_answering if is_squad else classification).run(options)

@@ -24,9 +24,10 @@ from albert_tf.tasks import embedding
 from albert_tf.tasks.conversion import ConversionOptions
 from albert_tf.tasks.conversion import run as convert
 from albert_tf.tasks.fine_tuning.classification import ClassificationOptions
+from albert_tf.tasks.fine_tuning.run import run
 from tests.data.squad_file import questions_of
 from tests.helpers import change_json
-from tests.kinds.samples import SAMPLES, run
+from tests.kinds.samples import SAMPLES
 from tests.tasks import plants
 from tests.tasks.animals import LABELS, read_table
 
@@ -230,7 +231,12 @@ def test_lines_are_answered_the_same(name, trained, predicted, monkeypatch, caps
 @each_kind
 def test_evaluations_agree(name, trained, tmp_path):
     options, folder, metrics = trained(name)
-    assert json.loads((folder / "out" / "eval_results.json").read_text()) == metrics
+    results = json.loads((folder / "out" / "eval_results.json").read_text())
+    baselines = results.pop("baselines", {})
+    assert results == metrics
+    assert bool(baselines) == KINDS[name].has_baselines
+    for values in baselines.values():
+        assert metrics.keys() > values.keys() >= {KINDS[name].metrics[0]}
     if name == "classification":
         # The run is finished, so the same command only evaluates.
         assert run(dataclasses.replace(options, export_dir=None)) == metrics

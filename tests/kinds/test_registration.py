@@ -12,10 +12,23 @@ import tensorflow as tf
 
 import albert_tf
 from albert_tf.kinds import KINDS
-from albert_tf.tasks.fine_tuning.classification import options_class, run
+from albert_tf.kinds.registry import load_kinds
+from albert_tf.options.kinds import KIND_FLAGS, option_fields, plug_ins
+from albert_tf.tasks.fine_tuning.classification import options_class
+from albert_tf.tasks.fine_tuning.run import run
 from tests.tasks.animals import ANIMALS, OTHERS, make_options, write_model
 
 ROOT = pathlib.Path(__file__).parents[2]
+
+
+def test_options_of_the_kinds_are_known_without_the_kinds():
+    assert list(KIND_FLAGS) == list(KINDS)
+    for name, kind in KINDS.items():
+        flags = option_fields(kind)
+        flags.pop("max_seq_length")
+        known = option_fields(KIND_FLAGS[name])
+        known.pop("max_seq_length", None)
+        assert known.keys() == flags.keys()
 
 
 @pytest.fixture
@@ -48,7 +61,8 @@ def write_ratings(path, count, seed):
 
 
 def test_a_kind_of_another_package_trains_loads_and_exports(package, tmp_path, request):
-    assert "pooling" in {field.name for field in dataclasses.fields(options_class())}
+    assert "pooling" in {field.name for field in dataclasses.fields(options_class(plug_ins()))}
+    load_kinds()
     assert KINDS["ordinal"].__module__ == "stars"
     write_model(tmp_path)
     values = {"task_name": "ordinal", "export_dir": str(tmp_path / "exported")}

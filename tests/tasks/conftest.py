@@ -2,7 +2,8 @@ import shutil
 
 import pytest
 
-from albert_tf.tasks.fine_tuning.classification import ClassificationOptions, run
+from albert_tf.tasks.fine_tuning.classification import ClassificationOptions
+from albert_tf.tasks.fine_tuning.run import run
 from tests.tasks import language
 from tests.tasks.animals import make_options, pair_files, write_data
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.tasks.fine_tuning.classification import ClassificationOptions, run
+from albert_tf.tasks.fine_tuning.classification import ClassificationOptions
+from albert_tf.tasks.fine_tuning.run import run
 from albert_tf.tasks.loading import load
 from tests.export.runtimes import need
 from tests.tasks.animals import make_options, pair_files

@@ -54,6 +54,7 @@ def test_returns_what_load_returns_and_reports_every_evaluation(tuned):
 def test_evaluates_data_in_memory_and_files(tuned, data):
     model, _, dev = tuned
     results = json.loads(pathlib.Path(model.source, "eval_results.json").read_text())
+    assert results.pop("baselines")["bag_of_words"]["accuracy"] == 1.0
     assert model.evaluate(dev) == pytest.approx(results, rel=1e-5)
     assert model.evaluate(data / "dev.tsv") == pytest.approx(results, rel=1e-5)
     renamed = [{"body": row["text_a"], "label": row["label"]} for row in dev]

@@ -279,6 +279,19 @@ def test_a_recipe_prints_its_values_and_the_folder_has_the_vocabulary_of_the_rec
     assert not albert_tf.load(tmp_path / "out").tokenizer.lower_case
 
 
+@pytest.mark.parametrize(("given", "compiles"), [(None, True), (False, False)])
+def test_steps_are_compiled_on_a_gpu_by_default(
+    language_data, tmp_path, monkeypatch, given, compiles
+):
+    def make_evaluator(options, *_):
+        raise InputError(f"jit_compile {options.jit_compile}")
+
+    monkeypatch.setattr(pretraining_run, "has_gpu", lambda: True)
+    monkeypatch.setattr(pretraining_run, "make_evaluator", make_evaluator)
+    with pytest.raises(InputError, match=f"jit_compile {compiles}"):
+        run(make_options(language_data, tmp_path / "out", jit_compile=given))
+
+
 @pytest.mark.slow
 def test_a_second_training_and_a_conversion_need_the_folder_alone(described_data, tmp_path):
     metrics = run(make_options(described_data, tmp_path / "out", **SHORT))

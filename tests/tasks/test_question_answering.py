@@ -5,7 +5,7 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.kinds import QuestionAnswering
-from albert_tf.tasks.fine_tuning.question_answering import run
+from albert_tf.tasks.fine_tuning.run import run
 from albert_tf.tokenization import AlbertTokenizer
 from tests.data.squad_file import make_question, make_squad, questions_of, write_squad
 from tests.helpers import write_wordpiece

@@ -16,9 +16,10 @@ from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.conversion import save_hugging_face
 from albert_tf.errors import InputError
 from albert_tf.models import AlbertClassifier, AlbertEncoder
-from albert_tf.tasks.fine_tuning.classification import ClassificationOptions, run
+from albert_tf.tasks.fine_tuning.classification import ClassificationOptions
 from albert_tf.tasks.fine_tuning.data import check_kind, read_data
 from albert_tf.tasks.fine_tuning.predictions import predict_file
+from albert_tf.tasks.fine_tuning.run import run
 from tests.helpers import assert_same_weights, tiny_config
 from tests.tasks.animals import NO_FILES, make_options, pair_files, write_vocabulary
 

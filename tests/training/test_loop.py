@@ -14,7 +14,8 @@ from albert_tf.errors import InputError, Preempted, StoppedError
 from albert_tf.losses import PretrainingLoss
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.optimization import Lamb, PolynomialDecayWithWarmup
-from albert_tf.training import LoopOptions, Trainer, TrainingPlan, make_strategy, resume, train
+from albert_tf.options.parts import LoopOptions
+from albert_tf.training import Trainer, TrainingPlan, make_strategy, resume, train
 from tests.helpers import largest_file, random_pretraining_batches, tiny_config
 
 

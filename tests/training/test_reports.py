@@ -8,6 +8,7 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.errors import InputError
 from albert_tf.training import draw_learning_curve
+from albert_tf.training.evaluator import StepMeans
 from albert_tf.training.reports import BadSteps
 
 
@@ -16,8 +17,8 @@ def steps_of_lines(folder):
 
 
 def add(bad_steps, last, flags):
-    skipped = tf.constant(flags, tf.float32)
-    bad_steps.add(last, (skipped, tf.ones_like(skipped)))
+    values = tf.constant([[flag, 1.0] for flag in flags])
+    bad_steps.add(last, StepMeans(("skipped_updates",), values))
     bad_steps.check(is_chief=True)
 
 

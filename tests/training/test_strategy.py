@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.training import make_strategy
+from albert_tf.training import make_strategy, strategy
 
 
 def test_a_process_has_one_strategy_of_a_name():
@@ -67,9 +67,23 @@ def test_port_that_another_process_uses():
 
 MAKE_STRATEGY = """
 from albert_tf.errors import InputError
-from albert_tf.training import make_strategy
+from albert_tf.training import make_strategy, strategy
 try:
     make_strategy("multi_worker_mirrored")
 except InputError as error:
     print(error)
 """
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("--xla_other=1", "--xla_other=1 --xla_gpu_enable_triton_gemm=false"),
+        ("--xla_gpu_enable_triton_gemm=true", "--xla_gpu_enable_triton_gemm=true"),
+    ],
+)
+def test_gpus_compile_without_kernels_of_triton_unless_told_otherwise(monkeypatch, before, after):
+    monkeypatch.setenv("XLA_FLAGS", before)
+    monkeypatch.setattr(strategy, "has_gpu", lambda: True)
+    make_strategy("one_device")
+    assert os.environ["XLA_FLAGS"] == after

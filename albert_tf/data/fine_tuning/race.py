@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import tensorflow as tf
-
 from albert_tf import files
 from albert_tf.data.fine_tuning.tsv import Example, Labels, check_label
 from albert_tf.errors import InputError
+from albert_tf.lazy import LazyModule
+
+tf = LazyModule("tensorflow")
 
 LEVELS = ("middle", "high")
 _NUM_CHOICES = 4

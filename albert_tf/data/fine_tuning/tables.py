@@ -17,12 +17,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
-import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.data.pretraining.input_files import decompress
 from albert_tf.errors import InputError
+from albert_tf.lazy import LazyModule
 from albert_tf.options import option
+
+tf = LazyModule("tensorflow")
 
 _COMPRESSED = (".gz", ".zst")
 _JSON_LINES = (".jsonl", ".ndjson", ".json")

@@ -10,11 +10,12 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import tensorflow as tf
-
 from albert_tf.data.fine_tuning.race import LEVELS, RaceFolders
 from albert_tf.data.fine_tuning.tsv import Columns, Example, Labels, Scores, read_examples
 from albert_tf.errors import InputError
+from albert_tf.lazy import LazyModule
+
+tf = LazyModule("tensorflow")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,14 +5,18 @@ Files are read as streams, so memory depends neither on their size nor on their 
 
 import contextlib
 import os
+import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-import tensorflow as tf
-
 from albert_tf import files
 from albert_tf.errors import InputError, StoppedError
+from albert_tf.lazy import LazyModule
+
+tf = LazyModule("tensorflow")
+
+_SHARD_NUMBER = re.compile(r"-\d{5}-of-\d{5}$")
 
 # A compressed byte can stand for 1 KiB (gzip) or 32 KiB (Zstandard), so this becomes at most 16 MiB.
 _COMPRESSED_BYTES = 512
@@ -143,3 +147,9 @@ def _split(parts: Iterable[bytes], size: int) -> Iterator[bytes]:
     for part in parts:
         for start in range(0, len(part), size):
             yield part[start : start + size]
+
+
+def stats_file_of(path: str) -> str:
+    """Returns the path of the stats file next to a record file or its shards."""
+    stem, _ = os.path.splitext(path)
+    return _SHARD_NUMBER.sub("", stem) + ".stats.json"

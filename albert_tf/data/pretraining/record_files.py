@@ -3,8 +3,6 @@
 import contextlib
 import dataclasses
 import itertools
-import os
-import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -17,19 +15,12 @@ from albert_tf.data.records import RecordSpec
 from albert_tf.errors import InputError, warn
 from albert_tf.progress import SECONDS_WITHOUT_PROGRESS, Progress
 
-_SHARD_NUMBER = re.compile(r"-\d{5}-of-\d{5}$")
 # What is in front of each record: its length, and a checksum of the length.
 _HEADER = struct.Struct("<QI")
 _CHECKSUM_BYTES = 4
 _MEGABYTE = 1e6
 # Number of records that are checked together.
 _GROUP = 256
-
-
-def stats_file_of(path: str) -> str:
-    """Returns the path of the stats file next to a record file or its shards."""
-    stem, _ = os.path.splitext(path)
-    return _SHARD_NUMBER.sub("", stem) + ".stats.json"
 
 
 @dataclasses.dataclass(frozen=True)

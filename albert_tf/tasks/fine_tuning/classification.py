@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import os
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from albert_tf.data.fine_tuning.race import LEVELS
@@ -16,14 +17,10 @@ from albert_tf.data.fine_tuning.task_table import (
     select_level,
 )
 from albert_tf.errors import InputError
-from albert_tf.kinds import KINDS
-from albert_tf.kinds.registry import find_kind, load_kinds, with_kind_options
 from albert_tf.options import option
+from albert_tf.options.kinds import KIND_FLAGS, with_kind_options
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
-from albert_tf.tasks.fine_tuning.run import run
 from albert_tf.tasks.training_options import PAPER
-
-__all__ = ["ClassificationOptions", "options_class", "run"]
 
 _OWN_FILES = ("train_file", "dev_file", "test_file")
 
@@ -40,7 +37,7 @@ class _ClassificationOptions(ColumnNames, FineTuningOptions):
         None,
     )
     task_name: str | None = option(
-        f"Task: {', '.join(dict.fromkeys((*TASKS, *KINDS)))}. Without --do_train it defaults to the "
+        f"Task: {', '.join(dict.fromkeys((*TASKS, *KIND_FLAGS)))}. Without --do_train it defaults to the "
         "model's task, and for a --train_file to classification.",
         None,
     )
@@ -112,6 +109,8 @@ class _ClassificationOptions(ColumnNames, FineTuningOptions):
     @property
     def task(self) -> Task:
         """The row of the task."""
+        from albert_tf.kinds.registry import KINDS, load_kinds
+
         if self.task_name not in TASKS and self.task_name in load_kinds():
             return Task(name=self.task_name, metrics=(), kind=self.task_name)
         task = find_task(self.task_name, KINDS)
@@ -131,6 +130,8 @@ class _ClassificationOptions(ColumnNames, FineTuningOptions):
     @property
     def holds_out(self) -> bool:
         """Whether a part of the training file becomes the dev set."""
+        from albert_tf.kinds.registry import find_kind
+
         wanted = self.do_train and self.dev_fraction > 0 and not self.dev_file
         return wanted and not self.task.sets and find_kind(self.task.kind).can_hold_out
 
@@ -173,9 +174,9 @@ class _ClassificationOptions(ColumnNames, FineTuningOptions):
                 )
 
 
-def options_class() -> type:
-    """Returns `ClassificationOptions` with the options of all kinds, also those of other packages."""
-    return with_kind_options(_ClassificationOptions, load_kinds().values())
+def options_class(kinds: Mapping[str, type]) -> type:
+    """Returns `ClassificationOptions` with the options of more kinds: those of other packages."""
+    return with_kind_options(_ClassificationOptions, {**KIND_FLAGS, **kinds})
 
 
-ClassificationOptions = with_kind_options(_ClassificationOptions, KINDS.values())
+ClassificationOptions = options_class({})

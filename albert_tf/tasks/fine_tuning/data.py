@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from albert_tf.checkpoints.loading import stored_labels
 from albert_tf.data.fine_tuning.features import Features
+from albert_tf.data.fine_tuning.squad_questions import SquadExample, read_squad_tfds
 from albert_tf.data.fine_tuning.tables import ColumnNames
 from albert_tf.data.fine_tuning.task_table import OWN_TASK, Task
 from albert_tf.data.fine_tuning.tfds import read_tfds
@@ -23,10 +24,12 @@ from albert_tf.data.fine_tuning.tsv import (
     quote_names,
 )
 from albert_tf.errors import InputError, warn
-from albert_tf.kinds import OWN_KINDS, Kind, recognise
+from albert_tf.kinds import OWN_KINDS, Kind, QuestionAnswering, recognise
 from albert_tf.kinds.kind import KIND_FILE
-from albert_tf.kinds.registry import find_kind, option_fields, read_kind
+from albert_tf.kinds.question_answering import usable_examples
+from albert_tf.kinds.registry import find_kind, read_kind
 from albert_tf.options import select
+from albert_tf.options.kinds import option_fields
 from albert_tf.tasks.common import has_checkpoint, read_description
 from albert_tf.tasks.fine_tuning.choices import choose_length
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
@@ -34,6 +37,7 @@ from albert_tf.tasks.fine_tuning.predictions import ExampleSet, check_lines
 from albert_tf.tasks.trained_folder import kind_of
 from albert_tf.tokenization import Tokenizer
 
+_SQUAD_TFDS_SPLITS = {"train": "train", "dev": "validation", "test": "validation"}
 # With fewer rows a training is not refused, but pointless.
 _FEW_ROWS = 10
 
@@ -158,7 +162,7 @@ def _read_own(
     examples = {}
     for split, source in sources.items():
         if options.data_source == "tfds":
-            examples[split] = {"": options.read_tfds(kind, split)}
+            examples[split] = {"": _read_squad_tfds(options, kind, split)}
         else:
             examples[split] = {"": kind.read(source, split)}
         if split == "train":
@@ -229,6 +233,15 @@ def name_original_files(*names: str) -> Iterator[None]:
         raise InputError(
             f"--data_source=tfds: {error}; give the original files instead: {', '.join(flags)} and {last}"
         ) from error
+
+
+def _read_squad_tfds(
+    options: FineTuningOptions, kind: QuestionAnswering, split: str
+) -> list[SquadExample]:
+    builder = "squad/v2.0" if kind.version_2_with_negative else "squad"
+    with name_original_files("train_file", "predict_file"):
+        examples = read_squad_tfds(builder, _SQUAD_TFDS_SPLITS[split], options.data_dir)
+    return usable_examples(examples, f"{builder}, {_SQUAD_TFDS_SPLITS[split]}", split)
 
 
 def _read_split(options: FineTuningOptions, row: Task, split: str) -> dict[str, list[Example]]:

@@ -3,25 +3,19 @@
 An option that is not given has the recipe's value, if there is one. Without training it has the value of
 the trained folder, so that prediction needs nothing else. Otherwise it has a default, or `choices.py`
 chooses it when the data are read.
+
+`--help` reads the options, so slow modules are imported where they are used.
 """
 
 import dataclasses
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Self
 
-import tensorflow as tf
-
 from albert_tf.data.fine_tuning.task_table import Task
 from albert_tf.errors import InputError
-from albert_tf.export.exporter import Weights
-from albert_tf.export.version_folders import assets_folder
-from albert_tf.kinds.kind import KIND_FILE
-from albert_tf.kinds.registry import read_kind
 from albert_tf.options import option
-from albert_tf.tasks.common import name_remedy
+from albert_tf.options.parts import Weights
 from albert_tf.tasks.flags import load_tokenizer
-from albert_tf.tasks.trained_folder import read_folder
 from albert_tf.tasks.training_options import MAX_BATCH_SIZE, ExportOptions, Recipe, TrainingOptions
 from albert_tf.tokenization import Tokenizer
 
@@ -133,6 +127,8 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
     @property
     def model_dir(self) -> str:
         """The folder that describes the model: the trained folder, or an exported model's assets."""
+        from albert_tf.export.version_folders import assets_folder
+
         return assets_folder(self.exported_model) if self.exported_model else self.output_dir
 
     @property
@@ -217,6 +213,9 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
 
     def _stored_values(self, recipe: Recipe | None) -> dict[str, Any]:
         """Returns the values of the recipe, or those of the model that is used without training."""
+        from albert_tf.tasks.common import name_remedy
+        from albert_tf.tasks.trained_folder import read_trained
+
         if recipe:
             values = dataclasses.asdict(recipe)
             if self.num_train_steps is not None or self.num_train_epochs is not None:
@@ -224,20 +223,13 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
                 values["warmup_steps"] = None
                 values["warmup_proportion"] = recipe.warmup_steps / recipe.num_train_steps
         elif self.exported_model:
-            values = self._read_folder()
+            values = read_trained(self.model_dir)
         elif self.do_train:
             values = {}
         else:
             with name_remedy():
-                values = self._read_folder()
+                values = read_trained(self.model_dir)
         return {name: value for name, value in values.items() if value is not None}
-
-    def _read_folder(self) -> dict[str, Any]:
-        values = read_folder(self.model_dir)
-        if tf.io.gfile.exists(os.path.join(self.model_dir, KIND_FILE)):
-            kind = read_kind(self.model_dir)
-            values |= {"task_name": kind.task_name, "max_seq_length": kind.max_seq_length}
-        return values
 
     def _describe(self, recipe: Recipe) -> str:
         names = (*dataclasses.asdict(recipe), "num_train_epochs", "warmup_proportion")

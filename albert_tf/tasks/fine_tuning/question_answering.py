@@ -3,25 +3,12 @@
 import dataclasses
 from typing import Any, ClassVar
 
-from albert_tf.data.fine_tuning.squad_questions import (
-    SquadExample,
-    read_questions,
-    read_squad_tfds,
-)
 from albert_tf.data.fine_tuning.task_table import SQUAD_TASK
 from albert_tf.errors import InputError
-from albert_tf.kinds import QuestionAnswering
-from albert_tf.kinds.question_answering import usable_examples
-from albert_tf.kinds.registry import with_kind_options
 from albert_tf.options import option
-from albert_tf.tasks.fine_tuning.data import name_original_files
+from albert_tf.options.kinds import QuestionAnsweringFlags, with_kind_options
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
-from albert_tf.tasks.fine_tuning.run import run
 from albert_tf.tasks.training_options import PAPER_SQUAD_V1, PAPER_SQUAD_V2
-
-__all__ = ["QuestionAnsweringOptions", "run"]
-
-_TFDS_SPLITS = {"train": "train", "dev": "validation", "test": "validation"}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -86,17 +73,12 @@ class _QuestionAnsweringOptions(FineTuningOptions):
         return filled
 
     def _is_version_2(self, train: Any) -> bool:
+        from albert_tf.data.fine_tuning.squad_questions import read_questions
+
         if self.version_2_with_negative is not None or self.data_source == "tfds":
             return bool(self.version_2_with_negative)
         questions = read_questions(self.train_file if train is None else train, "train")
         return any(question.is_impossible and question.is_trainable for question in questions)
-
-    def read_tfds(self, kind: QuestionAnswering, split: str) -> list[SquadExample]:
-        """Reads a split from TensorFlow Datasets."""
-        builder = "squad/v2.0" if kind.version_2_with_negative else "squad"
-        with name_original_files("train_file", "predict_file"):
-            examples = read_squad_tfds(builder, _TFDS_SPLITS[split], self.data_dir)
-        return usable_examples(examples, f"{builder}, {_TFDS_SPLITS[split]}", split)
 
     def _check_sources(self) -> None:
         if self.data_source == "tfds":
@@ -113,4 +95,6 @@ class _QuestionAnsweringOptions(FineTuningOptions):
                 raise InputError(f"--{wanted}: expected --{name}; received none")
 
 
-QuestionAnsweringOptions = with_kind_options(_QuestionAnsweringOptions, [QuestionAnswering])
+QuestionAnsweringOptions = with_kind_options(
+    _QuestionAnsweringOptions, {"question_answering": QuestionAnsweringFlags}
+)

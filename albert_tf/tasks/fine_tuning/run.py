@@ -32,6 +32,7 @@ from albert_tf.tasks.common import (
     start_devices,
     write_results,
 )
+from albert_tf.tasks.fine_tuning.baselines import measure_baselines, write_baselines
 from albert_tf.tasks.fine_tuning.choices import Choice, choose, keep_chosen, start_again
 from albert_tf.tasks.fine_tuning.data import RunData, check_kind, read_data
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
@@ -124,6 +125,7 @@ class _Run:
         """Does what the options ask for and returns the metrics of `--do_eval`."""
         if self.options.do_train:
             self._train(callback)
+            write_baselines(self.options, self.data)
         options = self.options
         if not options.exported_model:
             self._load_best_checkpoint()
@@ -168,7 +170,8 @@ class _Run:
         """Writes metrics and predictions of the dev sets, and how well each label is predicted."""
         options, dev_sets = self.options, self.data.sets["dev"]
         metrics = measure_sets(self.kind, dev_sets, predictions)
-        write_results(options, metrics)
+        baselines = measure_baselines(options, self.kind, dev_sets, predictions)
+        write_results(options, metrics, **baselines)
         for one, of_set in zip(dev_sets, predictions, strict=True):
             write_predictions(self.kind, options.output_dir, options.DEV_PREDICTIONS, one, of_set)
             write_scores(self.kind, options.output_dir, one, of_set)

@@ -1,0 +1,63 @@
+"""Options of parts below the tasks, and what values they have, apart from these slow modules."""
+
+import dataclasses
+import importlib.util
+from typing import Literal
+
+from albert_tf.errors import InputError
+from albert_tf.options import check_type, option
+
+# Formats of checkpoints to read.
+FormatName = Literal["albert_tf", "tf1", "brightmart", "hugging_face", "keras_hub"]
+# Data type of the weights in a checkpoint of Hugging Face's.
+WeightType = Literal["float32", "float16"]
+StrategyName = Literal["one_device", "mirrored", "multi_worker_mirrored", "tpu"]
+# Forms of an exported model, and the data types of its matrices other than that of the computations.
+Form = Literal["saved_model", "tflite", "openvino", "onnx"]
+Weights = Literal["float16", "int8"]
+
+# Modules that write a form. The extra of this package that installs them has the name of the form.
+_MODULES = {
+    "onnx": ("onnx", "onnxruntime", "tf2onnx"),
+    "openvino": ("nncf", "openvino", "openvino_tokenizers"),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LoopOptions:
+    """The options of the training loop, which are the same for every task."""
+
+    output_dir: str = option("Folder for checkpoints, metrics, summaries and results.")
+    save_checkpoints_steps: int = option(
+        "Number of updates between two evaluations and checkpoints.", 1000, least=1
+    )
+    keep_checkpoint_max: int = option("Number of most recent checkpoints to keep.", 5, least=1)
+    max_bad_steps: int = option(
+        "Number of consecutive steps that may be skipped because their loss or gradient is not "
+        "finite. One more ends the run.",
+        10,
+        least=0,
+    )
+    log_steps: int = option("Number of updates between two reports of metrics.", 100, least=1)
+    steps_per_loop: int = option(
+        "Maximum number of updates per call to the device. Larger values suit TPUs.", 1, least=1
+    )
+
+
+def check_form(form: str, weights: str | None, has_examples: bool = True) -> None:
+    """Checks the form of an exported model, and that the packages that write it are installed."""
+    check_type("export_format", form, Form)
+    check_type("export_weights", weights, Weights | None)
+    if (form, weights) == ("openvino", "int8") and not has_examples:
+        raise InputError(
+            "export_weights=int8: for OpenVINO, ranges are estimated on examples; expected a command "
+            "with --do_train or --do_eval"
+        )
+    if weights == "float16" and form != "tflite":
+        raise InputError(f"export_weights=float16: expected export_format=tflite; received {form}")
+    missing = [name for name in _MODULES.get(form, ()) if importlib.util.find_spec(name) is None]
+    if missing:
+        raise InputError(
+            f"export_format={form}: needs {', '.join(missing)}, which cannot be imported: "
+            f"pip install 'albert-tf[{form}]'"
+        )

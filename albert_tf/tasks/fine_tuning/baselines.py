@@ -1,0 +1,108 @@
+"""The baselines of a run: fitted to its training set, kept in its folder, measured beside the model."""
+
+import os
+import zipfile
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf import files
+from albert_tf.data.fine_tuning.features import label_ids
+from albert_tf.data.fine_tuning.tsv import Example, Scores
+from albert_tf.errors import InputError, warn
+from albert_tf.evaluation.baselines import Baselines, standard_error
+from albert_tf.kinds import Kind
+from albert_tf.tasks.fine_tuning.data import RunData
+from albert_tf.tasks.fine_tuning.options import FineTuningOptions
+from albert_tf.tasks.fine_tuning.predictions import ExampleSet
+
+_FILE = "baselines.npz"
+
+
+def write_baselines(options: FineTuningOptions, data: RunData) -> None:
+    """Fits the baselines to the training set, and writes them for evaluations, also later ones."""
+    kind = data.kind
+    if not kind.has_baselines:
+        return
+    examples = data.sets["train"][0].examples
+    targets = label_ids(examples, kind.accepted_labels)
+    weights = np.ones(len(examples))
+    are_scores = isinstance(kind.accepted_labels, Scores)
+    if are_scores:
+        targets = targets[:, None]
+    elif targets.ndim == 1:
+        weights = np.array(getattr(kind, "weights", ()) or [1.0] * len(kind.labels))[targets]
+        targets = np.eye(len(kind.labels))[targets]
+    texts = list(map(_texts, examples))
+    fitted = Baselines.fit(texts, targets, are_scores, weights, options.random_seed)
+    files.write_bytes(os.path.join(options.output_dir, _FILE), fitted.to_bytes())
+
+
+def measure_baselines(
+    options: FineTuningOptions,
+    kind: Kind,
+    sets: Sequence[ExampleSet],
+    predictions: Sequence[Any],
+) -> dict[str, dict[str, dict[str, float]]]:
+    """Measures the baselines of the folder, if it has any, on the sets that a model was measured on.
+
+    Prints them, and a warning if the model is no better. Returns `{"baselines": {name: metrics}}`.
+    """
+    path = os.path.join(options.output_dir, _FILE)
+    if options.exported_model or not kind.has_baselines or not tf.io.gfile.exists(path):
+        return {}
+    try:
+        baselines = Baselines.from_bytes(files.read_bytes(path))
+    except (ValueError, TypeError, zipfile.BadZipFile) as error:
+        raise InputError(f"{path}: damaged; remove it, or train again") from error
+    results: dict[str, dict[str, float]] = {}
+    for one, of_model in zip(sets, predictions, strict=True):
+        received = baselines.predict(list(map(_texts, one.examples)))
+        for name, of_baseline in received.items():
+            fitted = kind.without_thresholds().fit(one.examples, of_baseline)
+            values = fitted.measure(one.examples, of_baseline)
+            known = {one.prefix + key: values[key] for key in kind.reported if key in values}
+            results.setdefault(name, {}).update(known)
+        metric = one.prefix + kind.metrics[0]
+        values = {name: of_set[metric] for name, of_set in results.items()}
+        shown = ", ".join(f"{_said(name)} {value:.4f}" for name, value in values.items())
+        print(f"baselines, {metric} on the same rows: {shown}")
+        best = max(values, key=values.get)
+        _compare(options, kind, one, best, of_model, received[best])
+    return {"baselines": results}
+
+
+def _compare(
+    options: FineTuningOptions, kind: Kind, one: ExampleSet, name: str, ours: Any, theirs: Any
+) -> None:
+    """Warns if a model is not better than a baseline by more than the standard error."""
+
+    def measure(rows: np.ndarray) -> np.ndarray:
+        examples = [one.examples[row] for row in rows]
+        both = (kind.measure(examples, each[rows]) for each in (ours, theirs))
+        return np.array([values[kind.metrics[0]] for values in both])
+
+    count = len(one.examples)
+    if count < 2:
+        return  # no error can be estimated
+    of_model, of_baseline = measure(np.arange(count))
+    error = standard_error(lambda rows: np.subtract(*measure(rows)), count, options.random_seed)
+    if of_model - of_baseline <= error:
+        warn(
+            f"the model is not better than the {_said(name)}: {one.prefix}{kind.metrics[0]} "
+            f"{of_model:.4f} against {of_baseline:.4f} on {count} rows, where the standard error of "
+            f"the difference is {error:.4f}"
+        )
+
+
+def _said(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _texts(example: Example) -> list[str]:
+    """Returns the text of a row, or those of its choices."""
+    pair = example.choices or (example.text_b,)
+    first = example.text_b if example.choices else example.text_a
+    return [" ".join(filter(None, (first, second))) for second in pair]

@@ -1,0 +1,113 @@
+"""The options of the commands that use a model as it is: embedding and conversion."""
+
+import dataclasses
+import os
+from typing import Literal
+
+from albert_tf.errors import InputError
+from albert_tf.options import check_ranges, option
+from albert_tf.options.kinds import Pooling
+from albert_tf.options.parts import FormatName, WeightType
+from albert_tf.sources import MODEL_NAMES
+from albert_tf.tasks.training_options import ExportOptions
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EmbeddingOptions(ExportOptions):
+    """The options of `embed_texts.py`."""
+
+    model: str = option(
+        f"{MODEL_NAMES}, such as one that a script has trained, for its best checkpoint, or an exported "
+        "embedder."
+    )
+    spm_model_file: str | None = option(
+        "SentencePiece model of the vocabulary. Default: that of the folder.", None
+    )
+    vocab_file: str | None = option("WordPiece vocabulary, instead of a SentencePiece model.", None)
+    do_lower_case: bool = option(
+        "Lower-case the text, with --spm_model_file or --vocab_file.", True
+    )
+    input_file: str | None = option(
+        "Text file with one text per line; - is standard input. An empty line is a text, too.", None
+    )
+    output_file: str | None = option(
+        "File for the embeddings in the order of the lines: .npy, float32 (lines, H).", None
+    )
+    pooling: Pooling | None = option(
+        "mean: mean of the last hidden states of all tokens; cls: that of [CLS]. Default: as the folder "
+        "says, otherwise mean.",
+        None,
+    )
+    normalize: bool | None = option(
+        "Scale embeddings to length 1. Default: as the folder says, otherwise false.", None
+    )
+    max_seq_length: int | None = option(
+        "Maximum number of tokens per text, including the special ones. Default: as the folder says, "
+        "otherwise the model's number of positions.",
+        None,
+        least=5,
+    )
+
+    def __post_init__(self):
+        check_ranges(self)
+        if not (self.output_file or self.export_dir):
+            raise InputError("expected --output_file or --export_dir; received neither")
+        if (self.input_file is None) != (self.output_file is None):
+            raise InputError("expected --input_file and --output_file, or neither; received one")
+        if self.output_file and not self.output_file.endswith(".npy"):
+            raise InputError(f"--output_file={self.output_file}: expected a name that ends in .npy")
+        self.check_export(has_examples=False)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CheckpointOptions:
+    """A checkpoint, and the files that describe it."""
+
+    init_checkpoint: str = option(
+        f"Model to convert, of any format: {MODEL_NAMES} or prefix of a checkpoint."
+    )
+    albert_config_file: str | None = option(
+        "JSON file with the config of its model. Default: the one next to the checkpoint.", None
+    )
+    spm_model_file: str | None = option(
+        "SentencePiece model of the vocabulary. Default: the one next to the checkpoint, if any.",
+        None,
+    )
+    vocab_file: str | None = option("WordPiece vocabulary, instead of a SentencePiece model.", None)
+    do_lower_case: bool | None = option(
+        "Whether the tokenizer lower-cases text. Default: as in the folder of the checkpoint, "
+        "otherwise true.",
+        None,
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ConversionOptions(CheckpointOptions):
+    """The options of `convert_checkpoint.py`."""
+
+    output_checkpoint: str | None = option(
+        "Prefix of the checkpoint to write; the folder with --to=hugging_face or saved_model.",
+        None,
+    )
+    from_: FormatName | None = option(
+        "Format that the checkpoint to convert must have. Default: any.", None
+    )
+    to: Literal["tf1", "albert_tf", "hugging_face", "saved_model"] = option("Format to write.")
+    output_dtype: WeightType = option(
+        "Type in which --to=hugging_face stores the weights.", "float32"
+    )
+    dry_run: bool = option("Only print what would be written.", False)
+
+    def __post_init__(self):
+        from albert_tf.tasks.conversion_targets import TARGETS, CheckpointTarget
+
+        if not (self.output_checkpoint or self.dry_run):
+            raise InputError("expected --output_checkpoint or --dry_run; received neither")
+        if self.output_dtype != "float32" and self.to != "hugging_face":
+            raise InputError(f"--output_dtype={self.output_dtype}: expected --to=hugging_face")
+        with_prefix = isinstance(TARGETS[self.to], CheckpointTarget)
+        if with_prefix and self.output_checkpoint and not os.path.basename(self.output_checkpoint):
+            raise InputError(
+                f"--output_checkpoint={self.output_checkpoint}: expected the prefix of a "
+                "checkpoint, such as converted/model.ckpt-best; received a folder"
+            )

@@ -1,0 +1,147 @@
+"""The options of pre-training."""
+
+import dataclasses
+from typing import Literal
+
+from albert_tf.data.pretraining.masking import MaskingConfig
+from albert_tf.data.pretraining.segments import MAX_LENGTH
+from albert_tf.errors import InputError
+from albert_tf.options import check_range, option
+from albert_tf.options.parts import StrategyName
+from albert_tf.tasks.training_options import (
+    MAX_BATCH_SIZE,
+    PRETRAINING_RECIPES,
+    PretrainingRecipe,
+    TrainingOptions,
+)
+from albert_tf.tasks.training_options import PAPER_PRETRAINING as PAPER
+
+_DEFAULT = "Default: the recipe's, or else"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RecordOptions(TrainingOptions, MaskingConfig):
+    """The options of a run that reads records.
+
+    The options of masking and the vocabulary are for unmasked records.
+    """
+
+    input_file: tuple[str, ...] = option(
+        "TFRecord files or glob patterns to train on, comma-separated.", ()
+    )
+    eval_input_file: tuple[str, ...] = option(
+        "TFRecord files or glob patterns to evaluate on, comma-separated.", ()
+    )
+    max_seq_length: int | None = option(
+        "Sequence length in tokens, including the special ones. Default: that of the records.",
+        None,
+        least=5,
+    )
+    max_predictions_per_seq: int | None = option(
+        "Maximum number of pieces to predict per sequence. Default: that of the records; for unmasked "
+        "records, --masked_lm_prob of a full sequence.",
+        None,
+        least=1,
+        most=MAX_LENGTH,
+    )
+    spm_model_file: str | None = option(
+        "SentencePiece model. Default: that of the records, if it still is where it was, or of "
+        "--init_checkpoint.",
+        None,
+    )
+    vocab_file: str | None = option("WordPiece vocabulary, instead of a SentencePiece model.", None)
+    do_lower_case: bool | None = option(
+        "Whether the text of the records was lower-cased. Default: as their .stats.json says, or else "
+        "--init_checkpoint, or else true.",
+        None,
+    )
+    shuffle_buffer: int = option(
+        "Number of records that are shuffled together in memory.", 10000, least=1
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PretrainingOptions(RecordOptions):
+    """The options of `run_pretraining.py`; the defaults are those of a recipe, or else the paper's."""
+
+    recipe: Literal[(*PRETRAINING_RECIPES,)] | None = option(
+        "Hyperparameters for all flags that are not given, which are printed. "
+        + " ".join(f"{name}: {row.description}." for name, row in PRETRAINING_RECIPES.items()),
+        None,
+    )
+    sentence_objective: Literal["sop", "nsp", "none"] = option(
+        "Sentence loss that the records were made for: sentence order, next sentence, or none.",
+        "sop",
+    )
+    train_batch_size: int | None = option(
+        f"Number of sequences per update, over all replicas. {_DEFAULT} {PAPER.train_batch_size}.",
+        None,
+        least=1,
+        most=MAX_BATCH_SIZE,
+    )
+    optimizer: Literal["lamb", "adamw"] | None = option(
+        f"Optimizer. {_DEFAULT} {PAPER.optimizer}.", None
+    )
+    learning_rate: float | None = option(
+        f"Peak learning rate. {_DEFAULT} {PAPER.learning_rate}.", None, least=0
+    )
+    num_train_steps: int | None = option(
+        f"Total number of updates. {_DEFAULT} {PAPER.num_train_steps}.", None, least=1
+    )
+    warmup_steps: int | None = option(
+        f"Number of updates until the peak learning rate. {_DEFAULT} {PAPER.warmup_steps}.",
+        None,
+        least=0,
+    )
+    masked_lm_prob: float | None = option(
+        "Share of the pieces of an unmasked record to predict, [CLS] and [SEP] included. "
+        f"{_DEFAULT} {PAPER.masked_lm_prob}.",
+        None,
+        least=1e-6,
+        most=1,
+    )
+    mixed_precision: Literal["float32", "mixed_bfloat16"] | None = option(
+        "Precision of the layers' computations. Variables, losses and checkpoints are float32. "
+        "Default: float32; with --recipe=small mixed_bfloat16 on processors that have it.",
+        None,
+    )
+    decay_steps: int | None = option(
+        "Number of updates at the end in which the learning rate falls to 0; before them it stays at its "
+        "peak. Default: it falls from the first update on.",
+        None,
+        least=1,
+    )
+    distribution_strategy: StrategyName = option(
+        "one_device; mirrored: one replica per device of this machine; multi_worker_mirrored: one "
+        "replica per device of the workers in TF_CONFIG; or tpu.",
+        "one_device",
+    )
+    jit_compile: bool | None = option("Compile each step with XLA. Default: on GPUs.", None)
+    max_eval_steps: int = option("Maximum number of evaluation steps.", 100, least=1)
+    remat: bool = option(
+        "Recompute the activations of each block in the backward pass, to save memory.", False
+    )
+    use_one_hot_embeddings: bool = option(
+        "Look up embeddings by multiplication with one-hot vectors, which suits TPUs.", False
+    )
+
+    def __post_init__(self):
+        for name, value in dataclasses.asdict(self._recipe).items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, value)  # as the dataclass is frozen
+        super().__post_init__()
+        check_range(self, "ngram", 1, self.max_seq_length or MAX_LENGTH)
+        check_range(self, "decay_steps", 1, self.num_train_steps)
+        if not (self.do_train or self.do_eval):
+            raise InputError("expected --do_train, --do_eval or both; received neither")
+        if self.do_train and not self.input_file:
+            raise InputError("--do_train: expected --input_file; received none")
+        if self.do_eval and not self.eval_input_file:
+            raise InputError("--do_eval: expected --eval_input_file; received none")
+        if not (self.albert_config_file or self.init_checkpoint):
+            raise InputError("expected --albert_config_file or --init_checkpoint; received neither")
+
+    @property
+    def _recipe(self) -> PretrainingRecipe:
+        row = PRETRAINING_RECIPES.get(self.recipe)
+        return row.values(self.init_checkpoint is None) if row else PAPER

@@ -1,0 +1,1 @@
+"""Training and serving on a GPU: whether the numbers are right, and how fast, next to other libraries."""
