@@ -12,8 +12,8 @@ from albert_tf.errors import InputError
 from albert_tf.kinds import Classification, MultipleChoice, TokenClassification
 from albert_tf.sources import find_model
 from albert_tf.tasks.fine_tuning.choices import Choice, choose, choose_length
-from albert_tf.tasks.fine_tuning.classification import ClassificationOptions, run
-from tests.kinds import samples
+from albert_tf.tasks.fine_tuning.classification import ClassificationOptions
+from albert_tf.tasks.fine_tuning.run import run
 from tests.kinds.samples import SAMPLES
 from tests.tasks.animals import make_options, write_rows
 
@@ -247,7 +247,7 @@ def test_every_kind_chooses_what_is_left_out(name, tmp_path, capsys, eagerly):
     given = {"max_seq_length": 40} if name == "question_answering" else {}
     left_out = {**LEFT_OUT, "warmup_steps": None, **given, "num_train_steps": 1}
     options = dataclasses.replace(options, **left_out, export_dir=None, do_predict=False)
-    samples.run(options)
+    run(options)
     saved = read_options(tmp_path / "out")
     assert {"learning_rate", "train_batch_size", "warmup_proportion"} <= {*saved["chosen"]}
     assert saved["train_batch_size"] == (32 if name == "embedding" else 16)
