@@ -5,6 +5,7 @@ serves the model: all tables come from the Python that exports it.
 """
 
 import functools
+import hashlib
 import types
 import unicodedata
 from typing import NamedTuple, Protocol
@@ -131,7 +132,11 @@ class GraphAlbertTokenizer(tf.Module):
 
 
 class _SentencePiece(tf.saved_model.experimental.TrackableResource):
-    """Splits text as `tf_text.SentencepieceTokenizer` does."""
+    """Splits text as `tf_text.SentencepieceTokenizer` does.
+
+    That class loses its model when `keras.utils.set_random_seed` or `keras.utils.clear_session` reset
+    TensorFlow. A model with a name, here its SHA-256, stays.
+    """
 
     def __init__(self, model: bytes):
         super().__init__()
@@ -143,7 +148,8 @@ class _SentencePiece(tf.saved_model.experimental.TrackableResource):
         _ = self.resource_handle  # creates it
 
     def _create_resource(self) -> tf.Tensor:
-        return self._operators.sentencepiece_op(model=self._model)
+        name = hashlib.sha256(self._model).hexdigest()
+        return self._operators.sentencepiece_op(model=self._model, shared_name=name)
 
     def __call__(self, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
         """Returns ids, int32 (n,), row splits, int64 (B + 1,), starts and ends in bytes, int32 (n,)."""
