@@ -4,6 +4,7 @@ TensorFlow Text takes time that grows with the square of the length of a run of 
 long text need not be split beyond the ids that a model takes. What is left out here changes no piece.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -23,35 +24,27 @@ from albert_tf.tokenization.interface import WORD_MARK
 from albert_tf.tokenization.normalization import read_normalizer, without_marks
 from albert_tf.tokenization.sentencepiece_tokenizer import AlbertTokenizer
 
-# Longer runs of unknown characters are shortened to this many.
-_MAX_UNKNOWN_RUN = 256
 
-
-class CharacterClasses(NamedTuple):
-    """Classes of the characters of a text, as code points, ascending, int32 (n,) each.
+class _Classes(NamedTuple):
+    """Classes of characters that become at most one, as code points, ascending, int32 (n,) each.
 
     Attributes:
         known: those that may become part of a piece. A run of other characters is one unknown piece,
             whatever its length and neighbours. None for a model that spells unknown characters in bytes.
         dropped: those that normalisation drops, wherever they are.
         spaces: those that become a space.
-        blank: those that may leave nothing, or a space at the end.
-        phrases: those that become words with spaces between them.
-        words_are_apart: whether each word that ends in a character that is not blank has a piece of its
-            own, and its pieces do not depend on the words after it.
+        words_are_apart: whether each word has a piece of its own, and its pieces do not depend on the
+            words after it.
     """
 
     known: np.ndarray | None
     dropped: np.ndarray
     spaces: np.ndarray
-    blank: np.ndarray
-    phrases: np.ndarray
     words_are_apart: bool
 
 
-def _classify_characters(tokenizer: AlbertTokenizer) -> CharacterClasses:
+def _classify_characters(tokenizer: AlbertTokenizer, rules: Mapping[str, str]) -> _Classes:
     """Classifies characters by what a tokenizer's normalisation makes of them, and by its pieces."""
-    rules = read_normalizer(tokenizer.vocabulary, tokenizer.lower_case).rules
     model = sentencepiece_model_pb2.ModelProto.FromString(tokenizer.normalizing_model)
     pieces = [piece.piece for piece in model.pieces]
     # SentencePiece finds these before it normalises.
@@ -71,22 +64,14 @@ def _classify_characters(tokenizer: AlbertTokenizer) -> CharacterClasses:
         for old, new in sequences.items():
             if not new or not known.isdisjoint(old) or not parts.isdisjoint(new):
                 known.update(old)
-    blank = {old for old, new in single.items() if not new or new[-1] in (" ", WORD_MARK)}
-    blank.update(*(old for old, new in sequences.items() if not new or new[-1] == " "))
-    return CharacterClasses(
+    return _Classes(
         known=None if model.trainer_spec.byte_fallback else code_points(known),
         dropped=code_points({old for old, new in single.items() if not new} - known),
-        spaces=code_points({" ", *(old for old, new in single.items() if new == " ")}),
-        blank=code_points({" ", WORD_MARK, *blank}),
-        phrases=code_points(old for old, new in single.items() if _is_phrase(new)),
+        spaces=code_points({" ", WORD_MARK, *(old for old, new in single.items() if new == " ")}),
         words_are_apart=WORD_MARK in pieces
-        and not any(" " in piece or WORD_MARK in piece[1:] for piece in pieces),
+        and not any(" " in piece or WORD_MARK in piece[1:] for piece in pieces)
+        and all(new.strip(f" {WORD_MARK}") == new != "" for new in sequences.values()),
     )
-
-
-def _is_phrase(text: str) -> bool:
-    """Whether a space follows a character that is not blank."""
-    return " " in text.lstrip(f" {WORD_MARK}")
 
 
 class KeptCharacters(NamedTuple):
@@ -137,43 +122,41 @@ class KeptCharacters(NamedTuple):
 
 
 class TextShortener:
-    """Leaves out what changes no piece, and writes final sigmas if text is lower-cased."""
+    """Leaves out what changes no piece, and writes final sigmas if text is lower-cased.
+
+    Characters that become several are replaced, too: SentencePiece counts such a character only for the
+    last of the pieces that have a part of it.
+    """
 
     def __init__(self, tokenizer: AlbertTokenizer):
-        self._classes = _classify_characters(tokenizer)
-        self._final_sigma = final_sigma_pattern(without_marks) if tokenizer.lower_case else None
-        expansions = read_normalizer(tokenizer.vocabulary, tokenizer.lower_case).expansions
+        rules, _, expansions = read_normalizer(tokenizer.vocabulary, tokenizer.lower_case)
         self._expansions = Replacements(
             {ord(old): [ord(char) for char in new] for old, new in expansions.items()}
         )
+        self._final_sigma = final_sigma_pattern(without_marks) if tokenizer.lower_case else None
+        self._classes = _classify_characters(tokenizer, rules)
 
-    def __call__(
-        self, text: tf.Tensor, max_pieces: int | None = None, expand: bool = False
-    ) -> KeptCharacters:
+    def __call__(self, text: tf.Tensor, max_pieces: int | None = None) -> KeptCharacters:
         """Shortens UTF-8 text.
 
         Args:
             text: lines, string (B,).
             max_pieces: number of pieces of each line that are needed; None for all. A line with more
                 words than this may be cut after one of them.
-            expand: whether to replace characters that become several, for offsets of each: SentencePiece
-                counts such a character for the last piece with a part of it only.
         """
         original = tf.strings.unicode_decode(text, "UTF-8")
-        values = original.values
-        rows, positions = places_in_rows(original.row_splits)
+        expanded = self._expansions.replace(original.values)
+        lines = expanded.in_rows(original.row_splits)
+        values, rows = lines.values, lines.value_rowids()
+        positions = tf.gather(places_in_rows(original.row_splits)[1], expanded.origins)
         if max_pieces is not None and self._classes.words_are_apart:
-            is_needed = self._is_needed(values, rows, original.row_splits, max_pieces)
+            is_needed = self._is_needed(lines, rows, max_pieces)
             values, rows, positions = select(is_needed, values, rows, positions)
         if self._final_sigma is not None:
             values = write_final_sigmas(_lines(values, rows, text), self._final_sigma).values
         if self._classes.known is not None:
             is_kept = self._shorten_unknown_runs(values, rows)
             values, rows, positions = select(is_kept, values, rows, positions)
-        if expand:
-            expanded = self._expansions.replace(values)
-            values = expanded.values
-            rows, positions = (tf.gather(each, expanded.origins) for each in (rows, positions))
         byte_lengths = 1 + sum(
             tf.cast(values >= first, tf.int64) for first in (0x80, 0x800, 0x10000)
         )
@@ -186,37 +169,32 @@ class TextShortener:
             byte_limits=tf.cumsum(byte_lengths),
         )
 
-    def _is_needed(
-        self, values: tf.Tensor, rows: tf.Tensor, row_splits: tf.Tensor, max_pieces: int
-    ) -> tf.Tensor:
+    def _is_needed(self, lines: tf.RaggedTensor, rows: tf.Tensor, max_pieces: int) -> tf.Tensor:
         """Finds the characters of the first `max_pieces` words of each line, bool (n,).
 
-        Only words that certainly have a piece count: those that end in a character that is not blank.
+        Only words that certainly have a piece count: those that end in a character that is not dropped.
         """
-        is_space = is_one_of(values, self._classes.spaces)
+        is_space = is_one_of(lines.values, self._classes.spaces)
         before_space = tf.concat([is_space[1:], [False]], axis=0)
-        ends_word = before_space & ~is_one_of(values, self._classes.blank)
-        ends_word |= is_one_of(values, self._classes.phrases)
+        ends_word = before_space & ~is_space & ~is_one_of(lines.values, self._classes.dropped)
         counts = tf.cumsum(tf.cast(ends_word, tf.int32), exclusive=True)
         # An empty last line begins after the last count.
-        of_lines = tf.gather(tf.pad(counts, [[0, 1]]), row_splits)
+        of_lines = tf.gather(tf.pad(counts, [[0, 1]]), lines.row_splits)
         return counts - tf.gather(of_lines, rows) < max_pieces
 
     def _shorten_unknown_runs(self, values: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-        """Finds the characters that stay, bool (n,): of a long run its beginning and its last one.
+        """Finds the characters that stay, bool (n,): of a run of unknown ones the first and the last.
 
         Characters that normalisation drops stay, and end no run.
         """
         is_dropped = is_one_of(values, self._classes.dropped)
-        visible, visible_rows = select(~is_dropped, values, rows)
-        is_first = visible_rows != tf.pad(visible_rows, [[1, 0]], constant_values=-1)[:-1]
-        ends_run = is_first | is_one_of(visible, self._classes.known)
-        # A character is dropped if no run ends from so many characters before it to the next one.
-        counts = tf.cumsum(tf.cast(ends_run, tf.int32))
-        before = tf.pad(counts, [[_MAX_UNKNOWN_RUN, 0]])[: tf.size(counts)]
-        after = tf.pad(counts, [[0, 1]], constant_values=-1)[1:]
+        visible, rows = select(~is_dropped, values, rows)
+        is_unknown = ~is_one_of(visible, self._classes.known)
+        # Of two neighbours: whether they are in the same run.
+        is_joined = is_unknown[1:] & is_unknown[:-1] & (rows[1:] == rows[:-1])
+        is_inside = tf.pad(is_joined, [[1, 0]]) & tf.pad(is_joined, [[0, 1]])
         # The first element is for dropped characters before all others.
-        is_kept = tf.pad(before != after, [[1, 0]], constant_values=True)
+        is_kept = tf.concat([[True], ~is_inside[: tf.size(visible)]], axis=0)
         return is_dropped | tf.gather(is_kept, tf.cumsum(tf.cast(~is_dropped, tf.int32)))
 
 

@@ -112,7 +112,7 @@ class GraphAlbertTokenizer(tf.Module):
 
         Offsets count characters (code points), each malformed part of the UTF-8 as one.
         """
-        return self._split(self._shorten(text, expand=True))
+        return self._split(self._shorten(text))
 
     def _split(self, kept: KeptCharacters) -> TokensWithOffsets:
         pieces, row_splits, first_bytes, after_bytes = self._sentencepiece(kept.text)
