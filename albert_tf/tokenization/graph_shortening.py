@@ -147,7 +147,7 @@ class TextShortener:
         original = tf.strings.unicode_decode(text, "UTF-8")
         expanded = self._expansions.replace(original.values)
         lines = expanded.in_rows(original.row_splits)
-        values, rows = lines.values, lines.value_rowids()
+        values, (rows, _) = lines.values, places_in_rows(lines.row_splits)
         positions = tf.gather(places_in_rows(original.row_splits)[1], expanded.origins)
         if max_pieces is not None and self._classes.words_are_apart:
             is_needed = self._is_needed(lines, rows, max_pieces)
