@@ -1,8 +1,8 @@
 """Puts the tokenizer into a model for OpenVINO, so that it takes text.
 
-OpenVINO's own operators handle the strings: a pattern writes final sigmas, and its SentencePiece
-normalises and splits the text. The rest is converted from TensorFlow, with the rules that SavedModels for
-text follow.
+OpenVINO's own operators handle the strings: its normaliser applies our normalisation
+(`albert_tf.tokenization.characters`), and its SentencePiece splits the result. The rest is converted from
+TensorFlow, with the rules that SavedModels for text follow.
 
 These models need the operators of the package openvino_tokenizers. They check nothing.
 """
@@ -17,9 +17,14 @@ from albert_tf.data.fine_tuning.packing import BLANK, pack_choices, pack_inputs
 from albert_tf.export.runtimes import convert_to_openvino
 from albert_tf.export.saved_models import trace
 from albert_tf.tokenization import AlbertTokenizer
-from albert_tf.tokenization.final_sigma import FINAL_SIGMA, final_sigma_pattern
+from albert_tf.tokenization.characters import (
+    FINAL_SIGMA,
+    LOWER_SIGMA,
+    SIGMA,
+    compile_charsmap,
+    final_sigma_pattern,
+)
 from albert_tf.tokenization.graph_normalization import Replacements, places_in_rows
-from albert_tf.tokenization.normalization import without_marks
 
 if TYPE_CHECKING:
     import openvino
@@ -138,19 +143,35 @@ def _splitter(
     from openvino_tokenizers import _get_factory
     from openvino_tokenizers.utils import create_string_constant_node
 
+    def bytes_constant(content: bytes):
+        return opset15.constant(np.frombuffer(content, np.uint8)).output(0)
+
     factory = _get_factory()
-    vocabulary = np.frombuffer(tokenizer.normalizing_model, np.uint8)
-    vocabulary = opset15.constant(vocabulary).output(0)
-    final_sigmas = [
-        *create_string_constant_node(final_sigma_pattern(without_marks)),
-        *create_string_constant_node(f"$1{FINAL_SIGMA}$2"),
+    charsmap = bytes_constant(compile_charsmap(tokenizer.lower_case))
+    vocabulary = bytes_constant(tokenizer.vocabulary)
+    replacements = [(final_sigma_pattern(), f"$1{FINAL_SIGMA}$2"), (SIGMA, LOWER_SIGMA)]
+    sigmas = [
+        [*create_string_constant_node(pattern), *create_string_constant_node(new)]
+        for pattern, new in (replacements if tokenizer.lower_case else ())
     ]
 
     def split(text):
         parts = opset15.string_tensor_unpack(text).outputs()
-        if tokenizer.lower_case:
+        parts = factory.create(
+            "CharsMapNormalization",
+            [*parts, charsmap],
+            {
+                "normalization_form": "",
+                "add_dummy_prefix": False,
+                "remove_extra_whitespaces": True,
+                "escape_whitespaces": False,
+                "case_fold": False,
+                "nmt": False,
+            },
+        ).outputs()
+        for sigma in sigmas:
             parts = factory.create(
-                "RegexNormalization", [*parts, *final_sigmas], {"global_replace": True}
+                "RegexNormalization", [*parts, *sigma], {"global_replace": True}
             ).outputs()
         return factory.create(
             "SentencepieceTokenizer",

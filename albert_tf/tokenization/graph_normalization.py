@@ -1,8 +1,8 @@
-"""Characters of text as TensorFlow operations, with the same result as in Python.
+"""Normalisation of text as TensorFlow operations, with the same result as in Python.
 
 TensorFlow's own `tf.strings.lower` would turn "I" into "ı" under a Turkish locale and stop at a NUL, and
 its NFKD and lower-casing follow other versions of Unicode. So tables made by Python say what each
-character is and becomes.
+character becomes. Only the lower case of sigma depends on its neighbours.
 """
 
 import zlib
@@ -12,8 +12,20 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.tokenization.characters import code_points, white_space
-from albert_tf.tokenization.final_sigma import CAPITAL_SIGMAS, FINAL_SIGMA
+from albert_tf.tokenization.characters import (
+    FINAL_SIGMA,
+    LOWER_SIGMA,
+    SIGMA,
+    CharacterClasses,
+    code_points,
+    final_sigma_pattern,
+    normalized_characters,
+    white_space,
+)
+
+# Longer runs of unknown characters are shortened to this many: TensorFlow Text takes time that grows with
+# the square of their number.
+_MAX_UNKNOWN_RUN = 256
 
 # In a table of replacements: the number stays as it is.
 _ITSELF = -1
@@ -88,31 +100,196 @@ def places_in_rows(row_splits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     return rows, indices - tf.gather(row_splits, rows)
 
 
-def select(mask: tf.Tensor, *arrays: tf.Tensor) -> list[tf.Tensor]:
-    """Returns the elements of arrays (n,) where the mask, bool (n,), is true."""
+class NormalizedCharacters(NamedTuple):
+    """Normalised lines, and the origin of their n characters in the original lines.
+
+    Attributes:
+        text: string (B,).
+        starts: int64 (n,), the original character that each one comes from.
+        ends: int64 (n,), where the next one's origin begins: dropped characters belong to the one before.
+        text_ends: int64 (B,), where trailing white space begins.
+        row_limits: int64 (B,), number of characters up to the end of each line.
+        byte_limits: int64 (n,), number of bytes in UTF-8 up to the end of each character.
+    """
+
+    text: tf.Tensor
+    starts: tf.Tensor
+    ends: tf.Tensor
+    text_ends: tf.Tensor
+    row_limits: tf.Tensor
+    byte_limits: tf.Tensor
+
+    def index_of_byte(self, offsets: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+        """Returns the indices, int64 (m,), of the characters at some bytes.
+
+        A byte is given by its offset in its line, int32 (m,), and the line, int64 (m,).
+        """
+        row_starts = tf.pad(self.row_limits, [[1, 0]])
+        bytes_before = tf.gather(tf.pad(self.byte_limits, [[1, 0]]), row_starts)
+        global_offsets = tf.cast(offsets, tf.int64) + tf.gather(bytes_before, rows)
+        return tf.searchsorted(self.byte_limits, global_offsets, side="right", out_type=tf.int64)
+
+
+class GraphNormalizer:
+    """Applies `normalize_text` to lines of text."""
+
+    def __init__(self, lower_case: bool, classes: CharacterClasses):
+        self._lower_case = lower_case
+        replacements = normalized_characters(lower_case)
+        self._characters = Replacements(replacements)
+        self._final_sigma = final_sigma_pattern()
+        self._known = None if classes.known is None else code_points(classes.known)
+        # Characters that may leave nothing, or white space, at the end of a word.
+        blank = {ord(char) for char in classes.blank}
+        self._blank = np.array(
+            sorted(
+                blank.difference(replacements)
+                | {old for old, new in replacements.items() if not new or new[-1] in blank}
+            ),
+            np.int32,
+        )
+        # Characters with a space inside also end a word.
+        self._phrases = np.array(
+            sorted(old for old, new in replacements.items() if _is_phrase(new, blank)), np.int32
+        )
+        self._words_are_apart = classes.words_are_apart
+
+    def __call__(self, text: tf.Tensor, max_pieces: int | None = None) -> NormalizedCharacters:
+        """Normalises UTF-8 text.
+
+        Most of a long run of unknown characters is dropped, and so is, with `max_pieces`, the end of a
+        long line. Neither changes the pieces that count.
+
+        Args:
+            text: lines, string (B,).
+            max_pieces: number of pieces of each line that are needed; None for all. A line with more
+                words than this may be cut after one of them.
+        """
+        original = tf.strings.unicode_decode(text, "UTF-8")
+        values = original.values
+        rows, positions = places_in_rows(original.row_splits)
+        is_space = is_white_space(values)
+        if max_pieces is not None and self._words_are_apart:
+            is_needed = self._is_needed(values, is_space, rows, original.row_splits, max_pieces)
+            values, is_space, rows, positions = _select(
+                is_needed, values, is_space, rows, positions
+            )
+        kept, text_ends = _collapse_spaces(is_space, rows, positions, tf.size(text))
+        values, rows, positions = _select(kept, values, rows, positions)
+
+        replaced = self._characters.replace(values)
+        characters = replaced.values
+        rows = tf.gather(rows, replaced.origins)
+        starts = tf.gather(positions, replaced.origins)
+        following = tf.gather(replaced.splits, replaced.origins + 1)
+        is_last = tf.gather(tf.pad(rows, [[0, 1]], constant_values=-1), following) != rows
+        ends = tf.where(
+            is_last, tf.gather(text_ends, rows), tf.gather(tf.pad(starts, [[0, 1]]), following)
+        )
+        if self._lower_case:
+            characters = lower_sigmas(_lines(characters, rows, text), self._final_sigma).values
+        if self._known is not None:
+            is_kept = self._shorten_unknown_runs(characters, rows)
+            characters, rows, starts, ends = _select(is_kept, characters, rows, starts, ends)
+        byte_lengths = 1 + sum(
+            tf.cast(characters >= first, tf.int64) for first in (0x80, 0x800, 0x10000)
+        )
+        lines = _lines(characters, rows, text)
+        return NormalizedCharacters(
+            text=tf.strings.unicode_encode(lines, "UTF-8"),
+            starts=starts,
+            ends=ends,
+            text_ends=text_ends,
+            row_limits=lines.row_splits[1:],
+            byte_limits=tf.cumsum(byte_lengths),
+        )
+
+    def _is_needed(
+        self,
+        values: tf.Tensor,
+        is_space: tf.Tensor,
+        rows: tf.Tensor,
+        row_splits: tf.Tensor,
+        max_pieces: int,
+    ) -> tf.Tensor:
+        """Finds the characters of the first `max_pieces` words of each line, bool (n,).
+
+        Only words that certainly have a piece count: those that end in a character that is not blank.
+        """
+        before_space = tf.concat([is_space[1:], [False]], axis=0)
+        ends_word = before_space & ~_is_one_of(values, self._blank)
+        ends_word |= _is_one_of(values, self._phrases)
+        counts = tf.cumsum(tf.cast(ends_word, tf.int32), exclusive=True)
+        # An empty last line begins after the last count.
+        of_lines = tf.gather(tf.pad(counts, [[0, 1]]), row_splits)
+        return counts - tf.gather(of_lines, rows) < max_pieces
+
+    def _shorten_unknown_runs(self, characters: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+        """Finds the characters that stay, bool (n,): of a long run its beginning and its last one."""
+        is_first = rows != tf.pad(rows, [[1, 0]], constant_values=-1)[:-1]
+        ends_run = is_first | _is_one_of(characters, self._known)
+        # A character is dropped if no run ends from so many characters before it to the next one.
+        counts = tf.cumsum(tf.cast(ends_run, tf.int32))
+        before = tf.pad(counts, [[_MAX_UNKNOWN_RUN, 0]])[: tf.size(counts)]
+        after = tf.pad(counts, [[0, 1]], constant_values=-1)[1:]
+        return before != after
+
+
+def _lines(characters: tf.Tensor, rows: tf.Tensor, text: tf.Tensor) -> tf.RaggedTensor:
+    """Returns the characters of each line of a text, int32 (B, None)."""
+    line_numbers = tf.range(tf.size(text, tf.int64) + 1)
+    row_splits = tf.searchsorted(rows, line_numbers, out_type=tf.int64)
+    return tf.RaggedTensor.from_row_splits(characters, row_splits, validate=False)
+
+
+def _select(mask: tf.Tensor, *arrays: tf.Tensor) -> list[tf.Tensor]:
     indices = tf.where(mask)[:, 0]
     return [tf.gather(array, indices) for array in arrays]
 
 
-def write_final_sigmas(characters: tf.RaggedTensor, pattern: str) -> tf.RaggedTensor:
-    """Writes ς for each capital sigma that ends a word, int32 (B, None); see `final_sigma_pattern`."""
+def lower_sigmas(characters: tf.RaggedTensor, final_sigma: str) -> tf.RaggedTensor:
+    """Lower-cases the sigmas of lines, int32 (B, None), given a `final_sigma_pattern`."""
 
-    def write() -> tf.Tensor:
+    def lower() -> tf.Tensor:
         text = tf.strings.unicode_encode(characters, "UTF-8")
-        text = tf.strings.regex_replace(text, pattern, rf"\1{FINAL_SIGMA}\2")
+        text = tf.strings.regex_replace(text, final_sigma, rf"\1{FINAL_SIGMA}\2")
+        text = tf.strings.regex_replace(text, SIGMA, LOWER_SIGMA)
         return tf.strings.unicode_decode(text, "UTF-8").values
 
     # The pattern lists all letters of Unicode, and hardly any text has this one.
-    has_sigma = tf.reduce_any(is_one_of(characters.values, code_points(CAPITAL_SIGMAS)))
-    return characters.with_values(tf.cond(has_sigma, write, lambda: tf.identity(characters.values)))
+    has_sigma = tf.reduce_any(characters.values == ord(SIGMA))
+    return characters.with_values(tf.cond(has_sigma, lower, lambda: tf.identity(characters.values)))
 
 
 def is_white_space(characters: tf.Tensor) -> tf.Tensor:
     """Returns which code points, int32 (n,), are white space to Python; bool (n,)."""
-    return is_one_of(characters, white_space())
+    return _is_one_of(characters, white_space())
 
 
-def is_one_of(values: tf.Tensor, members: np.ndarray) -> tf.Tensor:
+def _is_one_of(values: tf.Tensor, members: np.ndarray) -> tf.Tensor:
     """Returns which of the values, int32 (n,), are among the ascending members; bool (n,)."""
     table = _compressed(np.append(members, _LARGEST))
     return tf.gather(table, tf.searchsorted(table, values)) == values
+
+
+def _collapse_spaces(
+    is_space: tf.Tensor, rows: tf.Tensor, positions: tf.Tensor, num_rows: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Trims white space and reduces each run of it to one space.
+
+    Characters are given by whether they are white space, their lines and their indices there, (n,) each.
+    Returns whether each stays, bool (n,), and where trailing white space begins, int64 (B,).
+    """
+    after_space = tf.concat([[True], is_space[:-1]], axis=0) | (positions == 0)
+    text_ends = tf.math.unsorted_segment_max(
+        tf.where(is_space, tf.zeros_like(positions), positions + 1), rows, num_rows
+    )
+    # The maximum of an empty line is the least number there is.
+    text_ends = tf.maximum(text_ends, tf.zeros_like(text_ends))
+    return ~is_space | (~after_space & (positions < tf.gather(text_ends, rows))), text_ends
+
+
+def _is_phrase(characters: list[int], blank: set[int]) -> bool:
+    """Whether characters that are not blank come before a space."""
+    space = ord(" ")
+    return space in characters and not blank.issuperset(characters[: characters.index(space)])

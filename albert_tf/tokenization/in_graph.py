@@ -5,7 +5,6 @@ serves the model: all tables come from the Python that exports it.
 """
 
 import functools
-import hashlib
 import types
 import unicodedata
 from typing import NamedTuple, Protocol
@@ -14,14 +13,19 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.tokenization.characters import character_class, characters_of_unicode
-from albert_tf.tokenization.final_sigma import final_sigma_pattern
-from albert_tf.tokenization.graph_normalization import (
-    Replacements,
-    places_in_rows,
-    write_final_sigmas,
+from albert_tf.tokenization.characters import (
+    character_class,
+    characters_of_unicode,
+    classify_characters,
+    final_sigma_pattern,
 )
-from albert_tf.tokenization.graph_shortening import KeptCharacters, TextShortener
+from albert_tf.tokenization.graph_normalization import (
+    GraphNormalizer,
+    NormalizedCharacters,
+    Replacements,
+    lower_sigmas,
+    places_in_rows,
+)
 from albert_tf.tokenization.interface import WORDPIECE, Tokenizer
 from albert_tf.tokenization.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.tokenization.wordpiece_tokenizer import (
@@ -91,8 +95,11 @@ class GraphAlbertTokenizer(tf.Module):
 
     def __init__(self, tokenizer: AlbertTokenizer):
         super().__init__()
-        self._shorten = TextShortener(tokenizer)
-        self._sentencepiece = _SentencePiece(tokenizer.normalizing_model)
+        classes = classify_characters(tokenizer.vocabulary, tokenizer.lower_case)
+        self._normalize = GraphNormalizer(tokenizer.lower_case, classes)
+        self._sentencepiece = import_tensorflow_text().SentencepieceTokenizer(
+            model=tokenizer.vocabulary, out_type=tf.int32
+        )
         self._digit_commas = Replacements(tokenizer.digit_comma_splits)
         tails = [tails for _, tails in sorted(tokenizer.digit_comma_tails.items())]
         # For each entry of the table, the characters after it and those after the entry before it.
@@ -104,7 +111,7 @@ class GraphAlbertTokenizer(tf.Module):
 
     def __call__(self, text: tf.Tensor, max_ids: int | None = None) -> tf.RaggedTensor:
         """Returns the ids of lines of text, int32 (B, None)."""
-        ids = self._split(self._shorten(text, max_pieces=max_ids)).ids
+        ids = self._split(self._normalize(text, max_pieces=max_ids)).ids
         return ids if max_ids is None else ids[:, :max_ids]
 
     def tokenize_with_offsets(self, text: tf.Tensor) -> TokensWithOffsets:
@@ -112,57 +119,41 @@ class GraphAlbertTokenizer(tf.Module):
 
         Offsets count characters (code points), each malformed part of the UTF-8 as one.
         """
-        return self._split(self._shorten(text))
+        return self._split(self._normalize(text))
 
-    def _split(self, kept: KeptCharacters) -> TokensWithOffsets:
-        pieces, row_splits, first_bytes, after_bytes = self._sentencepiece(kept.text)
-        rows, _ = places_in_rows(row_splits)
+    def _split(self, characters: NormalizedCharacters) -> TokensWithOffsets:
+        pieces, first_bytes, after_bytes = self._sentencepiece.tokenize_with_offsets(
+            characters.text
+        )
+        rows, _ = places_in_rows(pieces.row_splits)
         # As indices into the characters of all lines.
-        firsts = kept.index_of_byte(first_bytes, rows)
-        afters = kept.index_of_byte(after_bytes, rows)
+        firsts = characters.index_of_byte(first_bytes.values, rows)
+        afters = characters.index_of_byte(after_bytes.values, rows)
 
-        ids = self._digit_commas.replace(pieces)
+        ids = self._digit_commas.replace(pieces.values)
         whole = tf.gather(firsts, ids.origins)
         afters = tf.gather(afters, ids.origins)
         firsts = tf.maximum(whole, afters - tf.gather(self._tails_before, ids.entries))
         afters = tf.maximum(whole, afters - tf.gather(self._tails, ids.entries))
-        starts, ends = kept.original_spans(firsts, afters, tf.gather(rows, ids.origins))
-        lines = ids.in_rows(row_splits)
+        starts, ends = _original_offsets(characters, tf.gather(rows, ids.origins), firsts, afters)
+        lines = ids.in_rows(pieces.row_splits)
         return TokensWithOffsets(lines, lines.with_values(starts), lines.with_values(ends))
 
 
-class _SentencePiece(tf.saved_model.experimental.TrackableResource):
-    """Splits text as `tf_text.SentencepieceTokenizer` does.
+def _original_offsets(
+    characters: NormalizedCharacters, rows: tf.Tensor, firsts: tf.Tensor, afters: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Turns indices of normalised characters into offsets in the original lines, int64 (ids,) each.
 
-    That class loses its model when `keras.utils.set_random_seed` or `keras.utils.clear_session` reset
-    TensorFlow. A model with a name, here its SHA-256, stays.
+    An id is given by its line, its first character and the one after its last, int64 (ids,) each.
     """
-
-    def __init__(self, model: bytes):
-        super().__init__()
-        import_tensorflow_text()
-        from tensorflow_text.python.ops import sentencepiece_tokenizer
-
-        self._operators = sentencepiece_tokenizer.gen_sentencepiece_tokenizer
-        self._model = model
-        _ = self.resource_handle  # creates it
-
-    def _create_resource(self) -> tf.Tensor:
-        name = hashlib.sha256(self._model).hexdigest()
-        return self._operators.sentencepiece_op(model=self._model, shared_name=name)
-
-    def __call__(self, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Returns ids, int32 (n,), row splits, int64 (B + 1,), starts and ends in bytes, int32 (n,)."""
-        return self._operators.sentencepiece_tokenize_with_offsets_op(
-            self.resource_handle,
-            text,
-            nbest_size=0,
-            alpha=1.0,
-            add_bos=False,
-            add_eos=False,
-            reverse=False,
-            out_type=tf.int32,
-        )
+    starts = tf.where(
+        firsts < tf.gather(characters.row_limits, rows),
+        tf.gather(tf.pad(characters.starts, [[0, 1]]), firsts),
+        tf.gather(characters.text_ends, rows),
+    )
+    ends = tf.where(afters > firsts, tf.gather(tf.pad(characters.ends, [[1, 0]]), afters), starts)
+    return starts, ends
 
 
 class GraphWordPieceTokenizer(tf.Module):
@@ -176,7 +167,7 @@ class GraphWordPieceTokenizer(tf.Module):
     def __init__(self, tokenizer: WordPieceTokenizer):
         super().__init__()
         self._lower_case = tokenizer.lower_case
-        self._final_sigma = final_sigma_pattern(_without_dropped)
+        self._final_sigma = final_sigma_pattern(_dropped_characters())
         self._characters = Replacements(_clean_characters(tokenizer.lower_case))
         self._words = _word_pattern()
         try:
@@ -206,7 +197,7 @@ class GraphWordPieceTokenizer(tf.Module):
         """Splits lines as `split_words` does, string (B, None)."""
         characters = tf.strings.unicode_decode(text, "UTF-8")
         if self._lower_case:
-            characters = write_final_sigmas(characters, self._final_sigma)
+            characters = lower_sigmas(characters, self._final_sigma)
         replaced = self._characters.replace(characters.values)
         characters = replaced.in_rows(characters.row_splits)
         if self._lower_case:
@@ -217,8 +208,9 @@ class GraphWordPieceTokenizer(tf.Module):
         return tf.strings.split(spaced)
 
 
-def _without_dropped(text: str) -> str:
-    return "".join(char for char in text if not is_dropped(char))
+@functools.cache
+def _dropped_characters() -> frozenset[str]:
+    return frozenset(filter(is_dropped, characters_of_unicode()))
 
 
 @functools.cache

@@ -1,10 +1,14 @@
-"""ALBERT's own tokenizer: a SentencePiece vocabulary with normalisation, and one additional rule.
+"""ALBERT's own tokenizer: normalisation, a SentencePiece vocabulary, and one additional rule.
 
-The rule splits a piece that ends in a digit and a comma, such as `2010,`, into its digits and the comma.
+ALBERT's vocabularies were trained on text without accents, the published ones on lower-case text. Text
+that is not normalised in the same way becomes unknown pieces. The rule splits a piece that ends in a
+digit and a comma, such as `2010,`, into its digits and the comma.
 """
 
 import hashlib
+import re
 import string
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, Literal, Self, TypeVar
 
@@ -15,11 +19,6 @@ from albert_tf import files
 from albert_tf.errors import InputError, name_place
 from albert_tf.options import check_type
 from albert_tf.tokenization.interface import SENTENCEPIECE, WORD_MARK, find_special_ids
-from albert_tf.tokenization.normalization import (
-    add_normalization,
-    prepare_text,
-    read_normalizer,
-)
 from albert_tf.tokenization.vocabulary_files import SENTENCEPIECE_NAMES, find_preset, read_unigram
 
 WordStartRule = Literal["original", "sentencepiece"]
@@ -28,6 +27,11 @@ WordStartRule = Literal["original", "sentencepiece"]
 # these begins a word.
 _PUNCTUATION = frozenset(string.punctuation) - frozenset("'<=>")
 _ENGLISH = _PUNCTUATION.union(string.ascii_letters)
+
+# A Python string can contain half a surrogate pair (in JSON "\ud800"), which has no UTF-8 form. It is
+# replaced as malformed bytes are.
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_REPLACEMENT_CHARACTER = "\ufffd"
 
 _Item = TypeVar("_Item", int, str)
 
@@ -68,11 +72,8 @@ class AlbertTokenizer:
         self.lower_case = lower_case
         self.vocabulary = read_unigram(model_file)
         self.vocabulary_sha256 = hashlib.sha256(self.vocabulary).hexdigest()
-        processor = _load_processor(self.vocabulary, model_file)
+        processor = self._processor = _load_processor(self.vocabulary, model_file)
         self.pieces = _read_pieces(processor, model_file)
-        self._processor = _load_processor(
-            _add_normalization(self.vocabulary, lower_case, model_file), model_file
-        )
         self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = find_special_ids(
             self.pieces, SENTENCEPIECE, model_file
         )
@@ -93,7 +94,6 @@ class AlbertTokenizer:
             id_ = processor.piece_to_id(piece)
             self.digit_comma_splits[id_] = processor.piece_to_id(split)
             self.digit_comma_tails[id_] = _tails(split)
-        self._expansions = read_normalizer(self.vocabulary, lower_case).expansions
 
     @classmethod
     def from_preset(cls, preset: str, lower_case: bool | None = None) -> Self:
@@ -114,40 +114,35 @@ class AlbertTokenizer:
         """Number of pieces, V."""
         return len(self.pieces)
 
-    @property
-    def normalizing_model(self) -> bytes:
-        """The SentencePiece model with normalisation, for text that `prepare_text` has changed."""
-        return self._processor.serialized_model_proto()
-
     def tokenize(self, text: str) -> list[str]:
         """Returns the pieces of a text; an unknown piece is returned as the text that it stands for."""
-        return _replace(self._split(text), self._digit_comma_pieces)
+        pieces = self._split(normalize_text(text, self.lower_case))
+        return _replace(pieces, self._digit_comma_pieces)
 
     def encode(self, text: str) -> list[int]:
         """Returns the ids of a text's pieces."""
-        return _replace(self._processor.encode(self._prepare(text)), self.digit_comma_splits)
+        ids = self._processor.encode(normalize_text(text, self.lower_case))
+        return _replace(ids, self.digit_comma_splits)
 
     def encode_batch(self, texts: Sequence[str], num_threads: int = -1) -> list[list[int]]:
         """Returns the ids of each text, in one call of SentencePiece."""
-        batch = self._processor.encode(list(map(self._prepare, texts)), num_threads=num_threads)
+        normalized = [normalize_text(text, self.lower_case) for text in texts]
+        batch = self._processor.encode(normalized, num_threads=num_threads)
         return [_replace(ids, self.digit_comma_splits) for ids in batch]
 
     def encode_with_offsets(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
         """Returns the ids of a text's pieces, and where in the text they come from; see `Tokenizer`."""
-        text = self._prepare(text)
-        # SentencePiece counts a character that becomes several for the last piece with one of them only.
-        parts = [self._expansions.get(char, char) for char in text]
-        origins = [index for index, part in enumerate(parts) for _ in part] + [len(text)]
+        origins = original_spans(text)
         ids, spans = [], []
-        encoded = self._processor.encode("".join(parts), return_type="offset_mapping")
+        normalized = normalize_text(text, self.lower_case)
+        encoded = self._processor.encode(normalized, return_type="offset_mapping")
         for id_, (first, after) in zip(encoded["ids"], encoded["offsets"], strict=True):
             new_ids = self.digit_comma_splits.get(id_, (id_,))
             for new_id, tail in zip(new_ids, self.digit_comma_tails.get(id_, (0,)), strict=True):
                 # If the text is shorter than the piece, some ids get nothing.
                 end = max(first, after - tail)
-                is_inside = first < end and origins[end - 1] == origins[end]
                 ids.append(new_id)
-                spans.append((origins[first], origins[end] + is_inside))
+                spans.append(_join(origins, first, end))
                 first = end
         return ids, spans
 
@@ -156,10 +151,7 @@ class AlbertTokenizer:
         return self._processor.decode([int(id_) for id_ in ids])
 
     def _split(self, text: str) -> list[str]:
-        return self._processor.encode(self._prepare(text), out_type=str)
-
-    def _prepare(self, text: str) -> str:
-        return prepare_text(text, self.lower_case)
+        return self._processor.encode(text, out_type=str)
 
 
 def is_sentencepiece_model(path: str) -> bool:
@@ -187,15 +179,6 @@ def _read_pieces(processor: sentencepiece.SentencePieceProcessor, model_file: st
     except UnicodeDecodeError as error:
         raise InputError(
             f"{model_file}: the file is damaged: the piece {error.object!r} is not UTF-8"
-        ) from error
-
-
-def _add_normalization(model: bytes, lower_case: bool, model_file: str) -> bytes:
-    try:
-        return add_normalization(model, lower_case)
-    except (RuntimeError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"{model_file}: the file is damaged: its table of characters cannot be used: {error}"
         ) from error
 
 
@@ -231,7 +214,55 @@ def _tails(pieces: list[str]) -> list[int]:
     return [sum(lengths[index + 1 :]) for index in range(len(pieces))]
 
 
+def _join(spans: list[tuple[int, int]], first: int, after: int) -> tuple[int, int]:
+    """Returns the span of several characters, or the empty span before the next one."""
+    if first < after:
+        return spans[first][0], spans[after - 1][1]
+    place = spans[first][0] if first < len(spans) else spans[-1][1]
+    return place, place
+
+
 def _replace(items: list[_Item], replacements: Mapping[_Item, Iterable[_Item]]) -> list[_Item]:
     if replacements.keys().isdisjoint(items):
         return items
     return [new for item in items for new in replacements.get(item, (item,))]
+
+
+def normalize_text(text: str, lower_case: bool) -> str:
+    """Normalises text as `preprocess_text` of the original ALBERT does.
+
+    White space is trimmed and each run of it becomes one space; characters are decomposed (NFKD) and
+    combining marks dropped, even if case is kept; then letters become lower-case. A decomposition can add
+    spaces ("¨" is a space and a mark); SentencePiece collapses those itself.
+    """
+    text = " ".join(text.split())
+    if not text.isascii():
+        text = _without_marks(_LONE_SURROGATE.sub(_REPLACEMENT_CHARACTER, text))
+    return text.lower() if lower_case else text
+
+
+def original_spans(text: str) -> list[tuple[int, int]]:
+    """Returns the origin, start and end, of each character of `normalize_text(text, ...)`.
+
+    A dropped combining mark belongs to the character before it. A space comes from the whole run of white
+    space that it replaces.
+    """
+    words = [(match.start(), match.end()) for match in re.finditer(r"\S+", text)]
+    # Original characters that leave something, and the number of characters that they leave.
+    kept: list[tuple[int, int]] = []
+    for number, (start, end) in enumerate(words):
+        if number:
+            kept.append((words[number - 1][1], 1))
+        counts = ((index, len(_without_marks(text[index]))) for index in range(start, end))
+        kept += ((index, count) for index, count in counts if count)
+    boundaries = [index for index, _ in kept] + [end for _, end in words[-1:]]
+    return [
+        (start, end)
+        for (start, count), end in zip(kept, boundaries[1:], strict=True)
+        for _ in range(count)
+    ]
+
+
+def _without_marks(text: str) -> str:
+    decomposed = unicodedata.normalize("NFKD", text)
+    return "".join(char for char in decomposed if not unicodedata.combining(char))

@@ -10,7 +10,7 @@ from albert_tf.data.fine_tuning.race import examples_of_article
 from albert_tf.data.fine_tuning.tsv import Example, Scores
 from tests.helpers import shared_path
 from tests.parity.difference import Difference, count_unequal
-from tests.parity.original import official_tokenizer, read_json, tokenizer_without_normalization
+from tests.parity.original import official_tokenizer, read_json, without_normalization
 
 JOBS = (
     *("cola_dev", "cola_test", "sst-2_dev", "sst-2_test", "mrpc_dev", "mrpc_test", "sts-b_dev"),
@@ -46,7 +46,8 @@ def compare_pairs() -> list[Difference]:
     """
     golden = read_json("finetune_features/pairs_length16.json")
     examples = [Example(str(i), a, b, "0") for i, (a, b) in enumerate(golden["cases"])]
-    features = encode_examples(examples, ["0", "1"], tokenizer_without_normalization(), 16)
+    with without_normalization():
+        features = encode_examples(examples, ["0", "1"], official_tokenizer(), 16)
     batch = _padded(features, 16)
     received = _rows({name: batch[name] for name in _INPUTS})
     expected = _rows({name: np.array(golden[name]) for name in _INPUTS})

@@ -25,12 +25,10 @@ def official_tokenizer(lower_case: bool = True) -> AlbertTokenizer:
     return AlbertTokenizer(str(shared_path("data/sentencepiece/30k-clean.model")), lower_case)
 
 
-@functools.cache
-def tokenizer_without_normalization() -> AlbertTokenizer:
-    """Returns a tokenizer with the published vocabulary that takes text as it is."""
-    module = "albert_tf.tokenization.sentencepiece_tokenizer"
-    with mock.patch(f"{module}.add_normalization", lambda model, lower_case: model):
-        return AlbertTokenizer(str(shared_path("data/sentencepiece/30k-clean.model")), False)
+def without_normalization():
+    """Returns a context in which tokenizers take text as it is."""
+    name = "albert_tf.tokenization.sentencepiece_tokenizer.normalize_text"
+    return mock.patch(name, lambda text, lower_case: text)
 
 
 def by_original_name(

@@ -3,7 +3,7 @@ import tempfile
 
 from albert_tf.tokenization import AlbertTokenizer, Tokenizer, WordPieceTokenizer
 from albert_tf.tokenization.in_graph import make_graph_tokenizer
-from albert_tf.tokenization.normalization import normalize_text
+from albert_tf.tokenization.sentencepiece_tokenizer import normalize_text
 from albert_tf.tokenization.wordpiece_tokenizer import (
     is_chinese,
     is_control,
@@ -12,7 +12,7 @@ from albert_tf.tokenization.wordpiece_tokenizer import (
 )
 from tests.helpers import shared_path
 from tests.parity.difference import Difference, count_unequal
-from tests.parity.original import official_tokenizer, read_json, tokenizer_without_normalization
+from tests.parity.original import official_tokenizer, read_json, without_normalization
 
 # Key in the reference data -> whether text is lower-cased; raw text is not normalised.
 CASES = {"lower": True, "cased": False, "raw": True}
@@ -25,14 +25,13 @@ def read_lines() -> list[dict]:
 
 def compare_sentencepiece(key: str) -> list[Difference]:
     """Compares normalised lines, pieces, ids, and the ids of the tokenizer in a graph."""
-    lines = read_lines()
+    tokenizer, lines = official_tokenizer(CASES[key]), read_lines()
     texts = [line["text"] for line in lines]
     ids = [line[f"ids_{key}"] for line in lines]
     part = f"SentencePiece, {key}"
     if key == "raw":
-        tokenizer = tokenizer_without_normalization()
-        return _compare_pieces_and_ids(part, tokenizer, texts, lines, f"_{key}")
-    tokenizer = official_tokenizer(CASES[key])
+        with without_normalization():
+            return _compare_pieces_and_ids(part, tokenizer, texts, lines, f"_{key}")
     normalized = [normalize_text(text, CASES[key]) for text in texts]
     in_graph = make_graph_tokenizer(tokenizer)(texts).to_list()
     return [

@@ -12,7 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer, train_vocabulary
-from albert_tf.tokenization.graph_shortening import TextShortener
+from albert_tf.tokenization.characters import classify_characters
+from albert_tf.tokenization.graph_normalization import GraphNormalizer
 from albert_tf.tokenization.in_graph import make_graph_tokenizer
 from tests.helpers import shared_path, slow_except, write_wordpiece
 from tests.tokenization.conftest import train_model
@@ -186,32 +187,24 @@ def test_max_ids_keeps_the_front(pair):
     assert ids == [ids[:7] for ids in tokenizer.encode_batch(texts)]
 
 
-def shorten_and_normalize(tokenizer, texts, max_pieces=None):
-    """Returns the text that TensorFlow Text splits into pieces."""
-    shorten = TextShortener(tokenizer)
-    normalizer = sentencepiece.SentencePieceNormalizer(model_proto=tokenizer.normalizing_model)
-    lines = shorten(tf.constant(texts), max_pieces).text.numpy()
-    return [normalizer.normalize(line.decode()) for line in lines]
-
-
 @pytest.mark.parametrize("unit", ["\0", "🙂", "かな", "한", "Ж\u0301", "ไ", "\0\u0301Σ"])
 def test_sentencepiece_never_gets_many_unknown_characters(tmp_path, unit):
     model_file = tmp_path / "latin.model"
     train_vocabulary(["the old keeper of lights walks along windy shores"] * 9, str(model_file), 35)
-    (normalized,) = shorten_and_normalize(
-        AlbertTokenizer(str(model_file)), ["the " + unit * 100_000 + " keeper"]
-    )
-    assert normalized.startswith("▁the▁")
-    assert normalized.endswith("▁keeper")
-    assert len(normalized) < 300
+    normalize = GraphNormalizer(True, classify_characters(model_file.read_bytes(), True))
+    normalized = normalize(tf.constant(["the " + unit * 100_000 + " keeper"])).text[0].numpy()
+    assert normalized.startswith(b"the ")
+    assert normalized.endswith(b" keeper")
+    assert len(normalized.decode()) < 300
 
 
 @pytest.mark.parametrize("unit", ["wow ", "ﷺ", "½ "])
 def test_only_the_needed_words_are_looked_at(small_tokenizer, unit):
-    texts = [unit * 100_000, "", "wow"]
-    normalized = shorten_and_normalize(small_tokenizer, texts, max_pieces=7)
-    assert 7 <= normalized[0].count("▁") <= 30
-    assert normalized[1:] == ["", "▁wow"]
+    normalize = GraphNormalizer(True, classify_characters(small_tokenizer.vocabulary, True))
+    text = tf.constant([unit * 100_000, "", "wow"])
+    normalized = normalize(text, max_pieces=7).text.numpy()
+    assert 7 <= len(normalized[0].split()) <= 30
+    assert normalized[1:].tolist() == [b"", b"wow"]
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["lower", "cased"])

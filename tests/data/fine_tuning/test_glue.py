@@ -6,7 +6,7 @@ from albert_tf.data.fine_tuning.task_table import TASKS, find_task
 from albert_tf.data.fine_tuning.tsv import Example, Scores
 from albert_tf.errors import InputError
 from albert_tf.evaluation.metrics import METRICS
-from albert_tf.tokenization.normalization import normalize_text
+from albert_tf.tokenization.sentencepiece_tokenizer import normalize_text
 from tests.helpers import shared_path
 from tests.parity.original import read_json
 
