@@ -17,8 +17,9 @@ class FactorizedEmbedding(primitives.BaseLayer):
     Where H equals E there is no projection. `use_one_hot` looks words up by a product with one-hot
     vectors, which suits TPUs, and not by a gather.
 
-    Rows are looked up and summed in float32 also in mixed precision: no table is cast as a whole, and
-    the gradient of a frequent piece is a sum of many rows, which GPUs add slowly in 16 bits.
+    Training looks rows up and sums them in float32 also in mixed precision: the gradient of a frequent
+    piece is a sum of many rows, which GPUs add slowly in 16 bits. Otherwise the tables are cast as all
+    weights are, so an exported model stores them in 16 bits.
     """
 
     def __init__(self, config: AlbertConfig, use_one_hot: bool = False, **kwargs):
@@ -54,13 +55,18 @@ class FactorizedEmbedding(primitives.BaseLayer):
         # TensorFlow looks up by indices of some integer dtypes alone.
         input_ids, segment_ids = ops.cast(input_ids, "int32"), ops.cast(segment_ids, "int32")
         length = ops.shape(input_ids)[1]
+        dtype = "float32" if training else self.compute_dtype
+        words, positions, segments = (
+            ops.cast(table, dtype)
+            for table in (self.word_embeddings, self.position_embeddings, self.segment_embeddings)
+        )
         if BACKEND == "jax" and not isinstance(length, int):
             # The free length of a functional model or a summary, which no slice can have.
-            positions = ops.take(self.position_embeddings, ops.arange(length), axis=0)
+            positions = ops.take(positions, ops.arange(length), axis=0)
         else:
-            positions = self.position_embeddings[:length]
+            positions = positions[:length]
         embeddings = (
-            self._look_up(self.word_embeddings, input_ids) + positions + self._segments(segment_ids)
+            self._look_up(words, input_ids) + positions + _look_up_few(segments, segment_ids)
         )  # (B, S, E)
         embeddings = self.output_dropout(self.layer_norm(embeddings), training=training)
         if self.projection is None:
@@ -72,12 +78,13 @@ class FactorizedEmbedding(primitives.BaseLayer):
             return primitives.take_by_product(table, ids)
         return ops.take(table, ids, axis=0)
 
-    def _segments(self, segment_ids):
-        table = ops.expand_dims(ops.convert_to_tensor(self.segment_embeddings), 0)
-        rows = primitives.take_positions(table, ops.reshape(segment_ids, (1, -1)))  # (1, B * S, E)
-        return ops.reshape(rows, (*ops.shape(segment_ids), table.shape[-1]))
-
     def compute_output_shape(self, input_shape):
         """Returns the shapes of both outputs, (B, S, E) and (B, S, H)."""
         sizes = self.config.embedding_size, self.config.hidden_size
         return tuple((*input_shape, size) for size in sizes)
+
+
+def _look_up_few(table, ids):
+    """Returns the rows (B, S, E) of a small table, whose gradients are sums of many rows."""
+    rows = primitives.take_positions(table[None], ops.reshape(ids, (1, -1)))  # (1, B * S, E)
+    return ops.reshape(rows, (*ops.shape(ids), table.shape[-1]))

@@ -5,6 +5,7 @@ serves the model: all tables come from the Python that exports it.
 """
 
 import functools
+import hashlib
 import types
 import unicodedata
 from typing import NamedTuple, Protocol
@@ -97,9 +98,7 @@ class GraphAlbertTokenizer(tf.Module):
         super().__init__()
         classes = classify_characters(tokenizer.vocabulary, tokenizer.lower_case)
         self._normalize = GraphNormalizer(tokenizer.lower_case, classes)
-        self._sentencepiece = import_tensorflow_text().SentencepieceTokenizer(
-            model=tokenizer.vocabulary, out_type=tf.int32
-        )
+        self._sentencepiece = _SentencePiece(tokenizer.vocabulary)
         self._digit_commas = Replacements(tokenizer.digit_comma_splits)
         tails = [tails for _, tails in sorted(tokenizer.digit_comma_tails.items())]
         # For each entry of the table, the characters after it and those after the entry before it.
@@ -122,22 +121,54 @@ class GraphAlbertTokenizer(tf.Module):
         return self._split(self._normalize(text))
 
     def _split(self, characters: NormalizedCharacters) -> TokensWithOffsets:
-        pieces, first_bytes, after_bytes = self._sentencepiece.tokenize_with_offsets(
-            characters.text
-        )
-        rows, _ = places_in_rows(pieces.row_splits)
+        pieces, row_splits, first_bytes, after_bytes = self._sentencepiece(characters.text)
+        rows, _ = places_in_rows(row_splits)
         # As indices into the characters of all lines.
-        firsts = characters.index_of_byte(first_bytes.values, rows)
-        afters = characters.index_of_byte(after_bytes.values, rows)
+        firsts = characters.index_of_byte(first_bytes, rows)
+        afters = characters.index_of_byte(after_bytes, rows)
 
-        ids = self._digit_commas.replace(pieces.values)
+        ids = self._digit_commas.replace(pieces)
         whole = tf.gather(firsts, ids.origins)
         afters = tf.gather(afters, ids.origins)
         firsts = tf.maximum(whole, afters - tf.gather(self._tails_before, ids.entries))
         afters = tf.maximum(whole, afters - tf.gather(self._tails, ids.entries))
         starts, ends = _original_offsets(characters, tf.gather(rows, ids.origins), firsts, afters)
-        lines = ids.in_rows(pieces.row_splits)
+        lines = ids.in_rows(row_splits)
         return TokensWithOffsets(lines, lines.with_values(starts), lines.with_values(ends))
+
+
+class _SentencePiece(tf.saved_model.experimental.TrackableResource):
+    """Splits text as `tf_text.SentencepieceTokenizer` does.
+
+    That class loses its model when `keras.utils.set_random_seed` or `keras.utils.clear_session` reset
+    TensorFlow. A model with a name, here its SHA-256, stays.
+    """
+
+    def __init__(self, model: bytes):
+        super().__init__()
+        import_tensorflow_text()
+        from tensorflow_text.python.ops import sentencepiece_tokenizer
+
+        self._operators = sentencepiece_tokenizer.gen_sentencepiece_tokenizer
+        self._model = model
+        _ = self.resource_handle  # creates it
+
+    def _create_resource(self) -> tf.Tensor:
+        name = hashlib.sha256(self._model).hexdigest()
+        return self._operators.sentencepiece_op(model=self._model, shared_name=name)
+
+    def __call__(self, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Returns ids, int32 (n,), row splits, int64 (B + 1,), starts and ends in bytes, int32 (n,)."""
+        return self._operators.sentencepiece_tokenize_with_offsets_op(
+            self.resource_handle,
+            text,
+            nbest_size=0,
+            alpha=1.0,
+            add_bos=False,
+            add_eos=False,
+            reverse=False,
+            out_type=tf.int32,
+        )
 
 
 def _original_offsets(

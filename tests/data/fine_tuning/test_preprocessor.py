@@ -97,6 +97,17 @@ def test_in_saved_models(tokenizer, tmp_path):
 
 
 @pytest.mark.parametrize(
+    "reset",
+    [lambda: keras.utils.set_random_seed(1), keras.utils.clear_session],
+    ids=["seed", "clear"],
+)
+def test_keras_may_be_reset_after_the_layer_was_made(tokenizer, reset):
+    preprocessor = Preprocessor(tokenizer, MAX_SEQ_LENGTH)
+    reset()
+    assert_same(preprocessor(["the old keeper"]), expected_inputs(tokenizer, ["the old keeper"]))
+
+
+@pytest.mark.parametrize(
     ("texts", "message"),
     [
         ((["a", 3],), "^Preprocessor: text_a: expected strings; received int at index 1$"),
