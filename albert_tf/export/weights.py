@@ -73,12 +73,14 @@ def make_exported_weights(model: keras.Model, int8: bool = False) -> list[Export
     )
     weights = []
     for variable, value in zip(model.weights, read(tf.zeros(())), strict=True):
+        # The embedding casts its tables by itself.
+        dtype = tf.as_dtype(model.compute_dtype) if _is_matrix(variable) else value.dtype
         if int8 and _is_matrix(variable):
-            weights.append(Int8Matrix(variable, value.dtype))
-        elif value.dtype == variable.value.dtype:
+            weights.append(Int8Matrix(variable, dtype))
+        elif dtype == variable.value.dtype:
             weights.append(variable.value)
         else:
-            weights.append(tf.Variable(value))
+            weights.append(tf.Variable(tf.cast(value, dtype)))
     return weights
 
 
