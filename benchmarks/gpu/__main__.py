@@ -29,25 +29,25 @@ import tempfile
 import time
 
 from albert_tf import command_line
-from albert_tf.config import PRESETS, AlbertConfig
+from albert_tf.config import AlbertConfig
 from albert_tf.export import ExportDetails, export
 from albert_tf.kinds import Classification
 from albert_tf.models import AlbertClassifier
-from albert_tf.options import check_ranges, option
+from albert_tf.options import option
 from albert_tf.tokenization import AlbertTokenizer
 from benchmarks.finetuning import samples
 from benchmarks.gpu.candidates import BATCH_SIZES, BATCHINGS, OURS, PEAK, STEPS, UPDATES
 from benchmarks.gpu.checks import LENGTH, check, run_script, write_records
 from benchmarks.harness import (
+    KERAS_POLICIES,
     check_choices,
     markdown_table,
     median,
-    parse_shapes,
     processor,
     ratio,
     take_turns,
 )
-from benchmarks.pretraining.candidates import Workload
+from benchmarks.pretraining.__main__ import StepOptions
 
 _MODULE = "benchmarks.gpu.candidates"
 # Updates of a command.
@@ -56,69 +56,64 @@ _PARTS = ("right", "steps", "command", "finetuning", "serving")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class GpuOptions:
+class GpuOptions(StepOptions):
     """The options of this benchmark."""
 
     data_dir: str = option("Folder of GLUE's tasks in the original layout.")
     parts: tuple[str, ...] = option("What to check and to time.", _PARTS)
-    preset: str = option("Size of the model, or its config file.", "base_v2")
+    preset: str = option("Size of the model, or a model with a config.", "base_v2")
     shapes: tuple[str, ...] = option("Batch sizes and lengths.", ("64x128", "32x512"))
-    precisions: tuple[str, ...] = option("fp32, bf16 or both.", ("bf16", "fp32"))
     candidates: tuple[str, ...] = option("What `steps` times.", tuple(STEPS))
     peak_size: int = option("Rows of the large product's matrices.", 8192, least=1)
     serving_length: int = option("Tokens of a text to serve.", 128, least=1)
-    rounds: int = option("Number of turns of each candidate.", 5, least=1)
+    steps: int = option("Least number of steps of a turn, each of 20 updates.", 1, least=1)
 
     def __post_init__(self):
+        super().__post_init__()
         check_choices("parts", self.parts, _PARTS)
         check_choices("candidates", self.candidates, STEPS)
-        check_ranges(self)
-        parse_shapes(self.shapes)
 
 
-def _config(preset: str) -> AlbertConfig:
-    known = preset in PRESETS
-    config = AlbertConfig.from_preset(preset) if known else AlbertConfig.from_json_file(preset)
-    return dataclasses.replace(config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+def _config(options: GpuOptions) -> AlbertConfig:
+    """Returns the config of the model, without dropout."""
+    return next(options.workloads(options.preset)).albert_config
 
 
 def time_steps(options: GpuOptions) -> None:
     """Prints a table for each precision and shape."""
-    for precision in options.precisions:
-        for batch_size, length in parse_shapes(options.shapes):
-            workload = Workload(_config(options.preset).to_dict(), batch_size, length, precision)
-            given = {"workload": dataclasses.asdict(workload)}
-            arguments = {name: dict(given) for name in options.candidates}
-            if PEAK in arguments:
-                arguments[PEAK]["size"] = options.peak_size
-            results = take_turns(_MODULE, arguments, options.rounds, steps=1, start_together=True)
-            rows = []
-            for name, rounds in results.items():
-                seconds, tokens = median(rounds), batch_size * length
-                rate = (2 * options.peak_size**3 if name == PEAK else workload.flops) / seconds
-                rows.append(
-                    [
-                        *(name, f"{1000 * seconds:,.2f}"),
-                        f"{ratio(results, name, OURS):.2f}" if OURS in results else "",
-                        "" if name == PEAK else f"{tokens / seconds:,.0f}",
-                        f"{rate / 1e12:,.1f}",
-                    ]
-                )
-            print(f"\n{options.preset}, {workload}\n")
-            header = ("", "ms", "times ours", "tokens/s", "TFLOP/s")
-            print(markdown_table(header, rows), flush=True)
+    for workload in options.workloads(options.preset):
+        given = {"workload": dataclasses.asdict(workload)}
+        arguments = {name: dict(given) for name in options.candidates}
+        if PEAK in arguments:
+            arguments[PEAK]["size"] = options.peak_size
+        results = take_turns(_MODULE, arguments, options.rounds, options.steps, start_together=True)
+        rows = []
+        for name, rounds in results.items():
+            seconds, tokens = median(rounds), workload.batch_size * workload.length
+            rate = (2 * options.peak_size**3 if name == PEAK else workload.flops) / seconds
+            rows.append(
+                [
+                    *(name, f"{1000 * seconds:,.2f}"),
+                    f"{ratio(results, name, OURS):.2f}" if OURS in results else "",
+                    "" if name == PEAK else f"{tokens / seconds:,.0f}",
+                    f"{rate / 1e12:,.1f}",
+                ]
+            )
+        print(f"\n{options.preset}, {workload}\n")
+        header = ("", "ms", "times ours", "tokens/s", "TFLOP/s")
+        print(markdown_table(header, rows), flush=True)
 
 
 def time_command(options: GpuOptions, folder: str) -> None:
     """Prints the rates that `run_pretraining.py` reports, in bfloat16."""
-    for batch_size, length in parse_shapes(options.shapes):
-        workload = Workload(_config(options.preset).to_dict(), batch_size, length, "bf16")
-        flags = [*write_records(workload, 8 * batch_size, folder), "--log_steps=100"]
+    options = dataclasses.replace(options, precisions=("bf16",))
+    for workload in options.workloads(options.preset):
+        flags = write_records(workload, 8 * workload.batch_size, folder)
         printed = run_script(
             "run_pretraining.py",
-            *flags,
+            *(*flags, "--log_steps=100"),
             f"--num_train_steps={_COMMAND_STEPS}",
-            f"--output_dir={folder}/command-{length}",
+            f"--output_dir={folder}/command-{workload.length}",
         )
         rates = re.findall(r"tokens_per_second[ =:]*([\d.,]+)", printed)
         print(f"run_pretraining.py, {workload}: {rates} tokens/s", flush=True)
@@ -129,12 +124,12 @@ def time_finetuning(options: GpuOptions, folder: str) -> None:
     # The vocabulary decides the lengths only.
     tokenizer = AlbertTokenizer.from_preset("small_en")
     features = samples.read_features(options.data_dir, "sst-2", "training", tokenizer, LENGTH)
-    arguments = {}
+    config, arguments = _config(options).to_dict(), {}
     for number, (name, batching) in enumerate(BATCHINGS.items()):
         batches = samples.epoch(features, "training", batching, 32, LENGTH)
         chosen = samples.sample(batches, 8).batches
         arguments[name] = {
-            "config": _config(options.preset).to_dict(),
+            "config": config,
             "activity": "training",
             "precision": "bf16",
             "path": samples.save(folder, str(number), chosen * -(-UPDATES // len(chosen))),
@@ -147,11 +142,10 @@ def time_finetuning(options: GpuOptions, folder: str) -> None:
 
 def time_serving(options: GpuOptions, folder: str) -> None:
     """Prints the latency of an exported classifier of token ids."""
-    config = _config(options.preset)
     tokenizer = AlbertTokenizer.from_preset("small_en")
-    config = dataclasses.replace(config, vocab_size=tokenizer.vocab_size)
+    config = dataclasses.replace(_config(options), vocab_size=tokenizer.vocab_size)
     kind = Classification(labels=("negative", "positive"), max_seq_length=128)
-    for policy in ("float32", "mixed_bfloat16"):
+    for policy in KERAS_POLICIES.values():
         model = AlbertClassifier.from_encoder_config(config, num_classes=2, seed=0, dtype=policy)
         export_dir = f"{folder}/{policy}"
         export(model, kind, tokenizer, export_dir, ExportDetails())

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from benchmarks.gpu.candidates import CPU, EXACT, GPU, SHARED
-from benchmarks.harness import ROOT, Worker
+from benchmarks.harness import KERAS_POLICIES, ROOT, Worker
 from benchmarks.pretraining.candidates import Workload
 
 # Updates of the runs that are compared, and between their checkpoints, after the first of which one run
@@ -57,7 +57,7 @@ def write_records(workload: Workload, count: int, folder: str) -> list[str]:
     path, config_file = f"{folder}/{many.length}.tfrecord", f"{folder}/{many.length}.json"
     records.write_records(path, spec.serialize_batch(columns))
     many.albert_config.to_json_file(config_file)
-    policy = {"fp32": "float32", "bf16": "mixed_bfloat16"}[many.precision]
+    policy = KERAS_POLICIES[many.precision]
     return [
         *("--do_train", f"--input_file={path}", f"--albert_config_file={config_file}"),
         *(f"--train_batch_size={workload.batch_size}", f"--mixed_precision={policy}"),
