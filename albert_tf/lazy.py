@@ -1,7 +1,7 @@
 """Modules that are imported when they are first used.
 
 TensorFlow takes seconds to import. What the options of the commands need uses it in functions only, so
-that `--help`, and what is wrong with flags, need not wait for it.
+that `--help`, and errors in flags, need not wait for it.
 """
 
 import importlib

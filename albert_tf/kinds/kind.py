@@ -49,7 +49,7 @@ class Kind(abc.ABC):
     # Whether predictions are the logits of `labels`, or scores, as those of `Baselines` are.
     has_baselines: ClassVar[bool] = False
     least_micro_batch: ClassVar[int] = 1  # number of examples that a micro-batch needs
-    truncates: ClassVar[bool] = True  # whether a long text loses what does not fit, or has windows
+    truncates: ClassVar[bool] = True  # whether long texts are truncated; others have windows
     base_learning_rate: ClassVar[float] = 2e-5  # of ALBERT-base (the paper's table 14)
     reads_pooler: ClassVar[bool] = False  # whether the head reads the pooled output
     without_forms: ClassVar[tuple[str, ...]] = ()  # forms in which no model can be exported

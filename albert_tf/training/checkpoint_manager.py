@@ -51,7 +51,7 @@ def remove_temporary_files(directory: str) -> None:
 
 
 def remove_checkpoints(directory: str) -> None:
-    """Removes all checkpoints of a folder, and the metrics beside them."""
+    """Removes all checkpoints of a folder, and their metrics."""
     for pattern in ("checkpoint", f"{CHECKPOINT_NAME}-*"):
         for path in files.matches(directory, pattern):
             files.remove(path)

@@ -27,7 +27,7 @@ LENGTH = 64  # no sentence of SST-2 is longer
 
 
 def run_script(script: str, *flags: str, environment: Mapping[str, str] | None = None) -> str:
-    """Runs a script or module to its end, and returns what it printed, to standard error last."""
+    """Runs a script or module to its end, and returns its output, standard error last."""
     command = _command(script, *flags)
     done = subprocess.run(
         command,

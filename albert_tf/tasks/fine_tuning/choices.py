@@ -80,7 +80,7 @@ class Choice:
 
 
 def keep_chosen(options: _Options) -> tuple[_Options, Choice]:
-    """Returns the options of a run that resumes, with what it chose or was given when it began.
+    """Returns the options of a run that resumes, with the values chosen or given when it began.
 
     Flags that are given take precedence.
     """
@@ -114,7 +114,7 @@ def choose_length(
 def choose(
     options: _Options, config: AlbertConfig, kind: Kind, rows: int, kept: Choice
 ) -> tuple[_Options, Choice]:
-    """Returns the options with all values, and says in one line what was chosen and why.
+    """Returns the options with all values, and prints the chosen ones with the reasons in one line.
 
     `rows` is the number of training examples, and `kept` what the run chose when it began.
     """
