@@ -1,8 +1,9 @@
 r"""Reads rows with named columns from whatever holds them: files, and tables in memory.
 
 The format of a file is that of its name, without `.gz` or `.zst`: `.csv`, `.jsonl` (also `.ndjson` and
-`.json`), `.parquet`, and tab-separated values for all others. CSV and TSV follow RFC 4180: a
-quoted text may hold separators, line ends and doubled quotes. A folder is one that `save_to_disk` of
+`.json`, which may be one list), `.parquet`, and tab-separated values for all others. CSV follows RFC
+4180: a quoted text may hold separators, line ends and doubled quotes. So does TSV whose quotes are all
+closed; otherwise quotes are characters, as in GLUE's files. A folder is one that `save_to_disk` of
 `datasets` wrote.
 """
 
@@ -11,16 +12,18 @@ import csv
 import dataclasses
 import itertools
 import json
+import numbers
 import os
+import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 
 from albert_tf import files
 from albert_tf.data.pretraining.input_files import decompress
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, warn
 from albert_tf.lazy import LazyModule
 from albert_tf.options import option
 
@@ -29,6 +32,9 @@ tf = LazyModule("tensorflow")
 _COMPRESSED = (".gz", ".zst")
 _JSON_LINES = (".jsonl", ".ndjson", ".json")
 _PARQUET = ".parquet"
+# What may separate columns in files that are named `.csv`: that of Excel depends on the language.
+_CSV_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+_QUOTED = re.compile(r'"(?:[^"]|"")*"')
 # Of `csv`, whose own is 128 Ki characters.
 _MAX_TEXT_LENGTH = 1 << 30
 
@@ -93,12 +99,15 @@ def is_missing(value: Any) -> bool:
         return not hasattr(value, "__len__")
 
 
-def as_text(value: Any) -> str:
-    """Returns a value as text, a whole number without a fraction."""
-    if isinstance(value, str):
-        return value
-    is_whole = hasattr(value, "is_integer") and value.is_integer()
-    return str(int(value)) if is_whole and not isinstance(value, bool) else str(value)
+def as_text(value: Any, place: str) -> str:
+    """Returns a text, or a number or truth value as a CSV file has it.
+
+    Raises:
+        InputError: it is anything else, e.g. a date, which programs write in different forms.
+    """
+    if not isinstance(value, str | numbers.Number | np.bool_):
+        raise InputError(f"{place}: received {type(value).__name__} in place of a text")
+    return str(value)
 
 
 def read_unquoted(path: str, has_header: bool, skip_short: bool = False) -> Table:
@@ -106,7 +115,13 @@ def read_unquoted(path: str, has_header: bool, skip_short: bool = False) -> Tabl
 
     With `skip_short`, rows with fewer columns than the first are left out.
     """
-    rows = [(number, line.split("\t")) for number, line in files.read_lines(path) if line]
+    return _split_at_tabs(path, files.read_lines(path), has_header, skip_short)
+
+
+def _split_at_tabs(
+    path: str, lines: Iterable[tuple[int, str]], has_header: bool = True, skip_short: bool = False
+) -> Table:
+    rows = [(number, line.split("\t")) for number, line in lines if line]
     if rows and any("\r" in field for field in rows[0][1]):
         raise InputError(_wrong_line_ends(f"{path}, line {rows[0][0]}"))
     if skip_short:
@@ -121,6 +136,9 @@ def _of_fields(
     path: str, rows: list[tuple[int, list[str]]], separators: str, has_header: bool = True
 ) -> Table:
     """Makes a table of the numbers of lines and their fields; `separators` is a rule for texts."""
+    # Spreadsheets leave empty rows below the last one.
+    while rows and not any(rows[-1][1]):
+        rows.pop()
     if not rows:
         raise InputError(f"{path}: holds no rows")
     width = len(rows[0][1])
@@ -160,10 +178,36 @@ def _read_path(path: str) -> Table:
         return _of_arrow(path, table, "row")
     lines = files.decode_lines(content, path, files.decode_strictly)
     if suffix in _JSON_LINES:
+        first = next(lines, (1, ""))
+        lines = itertools.chain([first], lines)
+        if first[1].lstrip().startswith("["):
+            text = "\n".join(line for _, line in lines)
+            values = files.parse_json(text, path)
+            return _of_mappings(path, values, range(len(values)), "")
         filled = [(number, line) for number, line in lines if line.strip()]
         values = [files.parse_json(line, path, number) for number, line in filled]
         return _of_mappings(path, values, [number for number, _ in filled], "line")
-    return _read_quoted(path, lines, "," if suffix == ".csv" else "\t")
+    if suffix != ".csv":
+        return _read_tabs(path, list(lines))
+    first = next(lines, (1, ""))
+    separator = next((each for each in _CSV_SEPARATORS if each in first[1]), ",")
+    if separator != ",":
+        warn(f"{path}: columns are separated by {_CSV_SEPARATORS[separator]}, not by commas")
+    return _read_quoted(path, itertools.chain([first], lines), separator)
+
+
+def _read_tabs(path: str, lines: Sequence[tuple[int, str]]) -> Table:
+    """Reads a TSV file; quotes are those of RFC 4180 if all fields that begin with one say so."""
+    rows = [line.split("\t") for _, line in lines if line]
+    quoted = [field for row in rows for field in row if field.startswith('"')]
+    are_closed = all(_QUOTED.fullmatch(field) for field in quoted)
+    if are_closed or len({len(row) for row in rows}) > 1:
+        table = _read_quoted(path, iter(lines), "\t")
+        if not are_closed:
+            warn(f"{path}: read quoted texts with tabs or ends of lines; {len(table.rows)} rows")
+        return table
+    warn(f"{path}: quotes are read as characters, since not all are closed in their column")
+    return _split_at_tabs(path, lines)
 
 
 def _read_quoted(path: str, lines: Iterator[tuple[int, str]], delimiter: str) -> Table:
@@ -195,11 +239,14 @@ def _of_mappings(name: str, values: Sequence[Any], numbers: Sequence[int], unit:
             expected = "an object in braces" if unit else "a mapping from columns to values"
             raise InputError(f"{table.place(number)}: expected {expected}")
     keys = dict.fromkeys(itertools.chain.from_iterable(values))
-    return dataclasses.replace(
-        table,
-        columns=tuple(str(key).strip() for key in keys),
-        rows=[[value.get(key) for key in keys] for value in values],
-    )
+    rows = []
+    for number, value in zip(numbers, values, strict=True):
+        try:
+            rows.append([decode(value.get(key)) for key in keys])
+        except UnicodeDecodeError as error:
+            reason = f"holds {error.object!r}, which is not UTF-8"
+            raise InputError(f"{table.place(number)}: {reason}") from error
+    return dataclasses.replace(table, columns=tuple(str(key).strip() for key in keys), rows=rows)
 
 
 def _read_memory(source: Any, name: str) -> Table:
@@ -211,22 +258,21 @@ def _read_memory(source: Any, name: str) -> Table:
         return _of_arrow(name, source.with_format("arrow")[:], "")
     if hasattr(source, "columns") and hasattr(source, "iloc"):  # a pandas DataFrame
         source = source.to_dict("records")
+        while source and all(map(is_missing, source[-1].values())):
+            source.pop()
     if isinstance(source, bytes) or not isinstance(source, Sequence):
         raise InputError(
             f"{name}: received {type(source).__name__}; expected a path, a pandas DataFrame, a "
             "datasets.Dataset or a list of dictionaries"
         )
-    try:
-        rows = [decode(row) for row in source]
-    except UnicodeDecodeError as error:
-        raise InputError(f"{name}: holds {error.object!r}, which is not UTF-8") from error
-    return _of_mappings(name, rows, range(len(rows)), "")
+    return _of_mappings(name, source, range(len(source)), "")
 
 
 def decode(value: Any) -> Any:
-    """Returns a record, or a part of it, with texts and lists in place of bytes, arrays and so on.
+    """Returns a field, or all, with texts and lists in place of bytes, arrays and so on.
 
-    TensorFlow Datasets has both, and pandas reads the lists of Parquet files as arrays.
+    TensorFlow Datasets has both, older writers of Parquet files wrote texts as bytes, and pandas reads
+    lists from there as arrays.
     """
     if isinstance(value, bytes):
         return value.decode("utf-8")

@@ -98,10 +98,10 @@ def collect_labels(texts: Sequence[TaggedText], path: str) -> tuple[str, ...]:
 def _read_table(table: Table, split: str, labels: Sequence[str] | None) -> Iterator[TaggedText]:
     rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
     of_text = table.names.text_column or _find_column(table, ("text", *_WORDS))
-    if of_text in _WORDS or isinstance(rows[0].get(of_text), list):
+    if of_text.lower() in _WORDS or isinstance(rows[0].get(of_text), list):
         yield from _make_texts([*_read_words(table, rows, split, of_text)], labels)
         return
-    of_spans = table.names.label_column or "spans"
+    of_spans = table.names.label_column or _find_column(table, ("spans",))
     for number, row in zip(table.numbers, rows, strict=True):
         place, text, spans = table.place(number), row.get(of_text), row.get(of_spans)
         if not isinstance(text, str) or not text.strip():
@@ -116,7 +116,8 @@ def _read_table(table: Table, split: str, labels: Sequence[str] | None) -> Itera
 
 
 def _find_column(table: Table, names: Sequence[str]) -> str:
-    return next((name for name in names if name in table.columns), names[0])
+    columns = {column.lower(): column for column in table.columns}
+    return next((columns[name] for name in names if name in columns), names[0])
 
 
 def _read_words(

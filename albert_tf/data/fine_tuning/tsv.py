@@ -5,6 +5,7 @@ import dataclasses
 import hashlib
 import json
 import math
+import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -183,9 +184,7 @@ def _find_positions(table: Table, columns: Columns) -> dict[str, int]:
 
 
 def _read_text(place: str, cell: Any) -> str:
-    if isinstance(cell, list | dict):
-        raise InputError(f"{place}: received {type(cell).__name__} in place of a text")
-    return "" if is_missing(cell) else as_text(cell)
+    return "" if is_missing(cell) else as_text(cell, place)
 
 
 def _empty_texts(values: Mapping[str, str], columns: Columns) -> list[str]:
@@ -195,23 +194,38 @@ def _empty_texts(values: Mapping[str, str], columns: Columns) -> list[str]:
 
 
 def _read_label(place: str, cell: Any, labels: Labels) -> str:
-    """Returns a label without spaces around it, or around the names in a set of labels."""
-    is_list = isinstance(cell, list)
+    """Returns a label, or the names in a set of labels, each in one form for all sources."""
+    is_list, has_sets = isinstance(cell, list), isinstance(labels, LabelSets)
     names = cell if is_list else [cell]
     if any(map(is_missing, names)):
         raise InputError(f"{place}: the label is missing ({cell})")
-    if isinstance(labels, LabelSets) and not is_list:
-        names = as_text(cell).split(LABEL_SEPARATOR)
+    if has_sets and not is_list:
+        names = as_text(cell, place).split(LABEL_SEPARATOR)
     for name in names:
-        if isinstance(name, list | dict) or as_text(name).startswith(("['", '["')):
+        if isinstance(name, list | dict) or str(name).startswith(("['", '["')):
             raise InputError(
                 f"{place}: received the label {quote_names([str(name)])}; expected a name, or names with "
                 f"{LABEL_SEPARATOR} between two, or in a list"
             )
-    label = LABEL_SEPARATOR.join(as_text(name).strip() for name in names)
+        if has_sets and LABEL_SEPARATOR in str(name):
+            raise InputError(
+                f"{place}: the label {quote_names([name])} has {LABEL_SEPARATOR}, which separates labels"
+            )
+    known = (labels.names or ()) if has_sets else labels if isinstance(labels, Sequence) else ()
+    is_name = not isinstance(labels, Scores)
+    names = [as_text(name, place) for name in names]
+    label = LABEL_SEPARATOR.join(
+        _label_name(name) if is_name and name not in known else name for name in names
+    )
     if names:
         check_label(place, label, labels)
     return label
+
+
+def _label_name(text: str) -> str:
+    """Returns the name of a label: single spaces, and a whole number without a fraction."""
+    name = " ".join(text.split())
+    return name.partition(".")[0] if re.fullmatch(r"[+-]?\d+\.0+", name) else name
 
 
 def sort_labels(labels: Iterable[str]) -> tuple[str, ...]:
