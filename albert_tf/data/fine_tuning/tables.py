@@ -105,7 +105,7 @@ def as_text(value: Any, place: str) -> str:
     Raises:
         InputError: it is anything else, e.g. a date, which programs write in different forms.
     """
-    if not isinstance(value, str | numbers.Number | np.bool_):
+    if not isinstance(value, str | numbers.Number):
         raise InputError(f"{place}: received {type(value).__name__} in place of a text")
     return str(value)
 
@@ -282,6 +282,8 @@ def decode(value: Any) -> Any:
         return decode(value.to_list())
     if isinstance(value, np.ndarray):
         return decode(value.tolist())
+    if isinstance(value, np.integer | np.bool_):
+        return value.item()
     if isinstance(value, set):
         value = sorted(value, key=str)  # in any process the same order
     return [decode(part) for part in value] if isinstance(value, list | tuple) else value

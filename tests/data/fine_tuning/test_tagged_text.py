@@ -216,7 +216,10 @@ def span(start, end, label="X"):
         ({"text": "a cat", "spans": [span(2, 6)]}, "received the span 2 to 6; .* which has 5"),
         ({"text": "a cat", "spans": [span(-1, 2)]}, "received the span -1 to 2; expected at least"),
         ({"text": "a cat", "spans": [span(2, 2)]}, "received the span 2 to 2; expected at least"),
-        ({"text": "a cat", "spans": [span(1, 2)]}, "the span 1 to 2 is ' '; expected a visible one"),
+        (
+            {"text": "a cat", "spans": [span(1, 2)]},
+            "the span 1 to 2 is ' '; expected a visible one",
+        ),
         ({"text": "a cat", "spans": [span(2, 5), span(0, 3)]}, "0 to 3 and 2 to 5 cross each"),
         ({"text": "a cat", "spans": [span(0, 1, "Z")]}, "unknown label 'Z'; expected 'X', 'Y'"),
         ({"text": "a cat", "spans": [span(0, 1, "")]}, "the label is empty"),
