@@ -7,11 +7,9 @@ closed; otherwise quotes are characters, as in GLUE's files. A folder is one tha
 `datasets` wrote.
 """
 
-import contextlib
 import csv
 import dataclasses
 import itertools
-import json
 import numbers
 import os
 import re
@@ -22,6 +20,7 @@ from typing import Any, Self
 import numpy as np
 
 from albert_tf import files
+from albert_tf.data.fine_tuning import arrow
 from albert_tf.data.pretraining.input_files import decompress
 from albert_tf.errors import InputError, warn
 from albert_tf.lazy import LazyModule
@@ -170,12 +169,10 @@ def _suffix(path: str) -> str:
 
 def _read_path(path: str) -> Table:
     if tf.io.gfile.isdir(path):
-        return _read_folder(path)
+        return _of_rows(path, arrow.read_folder(path))
     suffix, content = _suffix(path), decompress(files.read_chunks(path), path)
     if suffix == _PARQUET:
-        with _arrow(path) as arrow:
-            table = arrow.parquet.read_table(arrow.BufferReader(b"".join(content)))
-        return _of_arrow(path, table, "row")
+        return _of_rows(path, arrow.read_parquet(path, b"".join(content)))
     lines = files.decode_lines(content, path, files.decode_strictly)
     if suffix in _JSON_LINES:
         first = next(lines, (1, ""))
@@ -211,7 +208,7 @@ def _read_tabs(path: str, lines: Sequence[tuple[int, str]]) -> Table:
 
 
 def _read_quoted(path: str, lines: Iterator[tuple[int, str]], delimiter: str) -> Table:
-    csv.field_size_limit(_MAX_TEXT_LENGTH)
+    limit = csv.field_size_limit(_MAX_TEXT_LENGTH)
     reader = csv.reader((f"{line}\n" for _, line in lines), delimiter=delimiter, strict=True)
     rows, start = [], 1
     try:
@@ -228,7 +225,13 @@ def _read_quoted(path: str, lines: Iterator[tuple[int, str]], delimiter: str) ->
             f"{place}: {reason}; expected quotes around a text that begins with a quote, and each quote "
             'in it twice: ""'
         ) from error
+    finally:
+        csv.field_size_limit(limit)
     return _of_fields(path, rows, "needs quotes around it")
+
+
+def _of_rows(path: str, rows: Sequence[Any]) -> Table:
+    return _of_mappings(path, rows, range(1, 1 + len(rows)), "row")
 
 
 def _of_mappings(name: str, values: Sequence[Any], numbers: Sequence[int], unit: str) -> Table:
@@ -255,7 +258,8 @@ def _read_memory(source: Any, name: str) -> Table:
             f"{name}: holds the parts {', '.join(map(str, source))}; expected one of them"
         )
     if hasattr(source, "with_format") and hasattr(source, "__len__"):  # a datasets.Dataset
-        return _of_arrow(name, source.with_format("arrow")[:], "")
+        rows = arrow.to_mappings(source.with_format("arrow")[:])
+        return _of_mappings(name, rows, range(len(rows)), "")
     if hasattr(source, "columns") and hasattr(source, "iloc"):  # a pandas DataFrame
         source = source.to_dict("records")
         while source and all(map(is_missing, source[-1].values())):
@@ -287,67 +291,3 @@ def decode(value: Any) -> Any:
     if isinstance(value, set):
         value = sorted(value, key=str)  # in any process the same order
     return [decode(part) for part in value] if isinstance(value, list | tuple) else value
-
-
-def _read_folder(path: str) -> Table:
-    splits, state = (os.path.join(path, name) for name in ("dataset_dict.json", "state.json"))
-    if tf.io.gfile.exists(splits):
-        names = ", ".join(files.read_json(splits)["splits"])
-        raise InputError(f"{path}: holds the parts {names}; expected the folder of one of them")
-    if not tf.io.gfile.exists(state):
-        raise InputError(
-            f"{path}: a folder; expected a file, or what save_to_disk of datasets wrote"
-        )
-    parts = []
-    for entry in files.read_json(state)["_data_files"]:
-        part = os.path.join(path, entry["filename"])
-        with _arrow(part) as arrow:
-            parts.append(arrow.ipc.open_stream(files.read_bytes(part)).read_all())
-    return _of_arrow(path, arrow.concat_tables(parts), "row")
-
-
-@contextlib.contextmanager
-def _arrow(path: str) -> Iterator[Any]:
-    """Yields pyarrow, whose errors name the file."""
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise InputError(
-            f"{path}: reading it needs the package pyarrow: pip install pyarrow"
-        ) from error
-    try:
-        yield pyarrow
-    except (pyarrow.ArrowException, OSError) as error:
-        raise InputError(f"{path}: cannot be read: {files.reason(error)}") from error
-
-
-def _of_arrow(name: str, table: Any, unit: str) -> Table:
-    """Makes a table of Arrow's; `datasets` keeps the names of labels in the metadata of the schema."""
-    about = json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}"))
-    rows = table.to_pylist()
-    for column, feature in about.get("info", {}).get("features", {}).items():
-        names = _label_names(feature)
-        for row in rows if names and column in table.column_names else ():
-            row[column] = _label(row[column], names)
-    first = 1 if unit else 0
-    return _of_mappings(name, rows, range(first, first + len(rows)), unit)
-
-
-def _label_names(feature: Any) -> list[str] | None:
-    """Returns the names of the labels of a column, or of its lists; None if it has none."""
-    if isinstance(feature, list):  # how earlier versions wrote lists
-        return _label_names(next(iter(feature), None))
-    if not isinstance(feature, dict):
-        return None
-    is_label = feature.get("_type") == "ClassLabel"
-    return feature["names"] if is_label else _label_names(feature.get("feature"))
-
-
-def _label(value: Any, names: Sequence[str]) -> Any:
-    """Returns the name of a label's number, None for -1; of a list, the names."""
-    if isinstance(value, list):
-        return [_label(part, names) for part in value]
-    if not isinstance(value, int):
-        return value
-    return names[value] if value >= 0 else None
