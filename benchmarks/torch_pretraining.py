@@ -23,7 +23,7 @@ from albert_tf.data.pretraining.record_batches import (
     pretraining_batches,
     pretraining_evaluation_batches,
 )
-from albert_tf.data.pretraining.record_files import scan_files
+from albert_tf.data.pretraining.record_files import count_records
 from albert_tf.data.records import pretraining_record
 from albert_tf.options import option
 from benchmarks.harness import torch_device
@@ -72,7 +72,7 @@ class TorchPretrainingOptions:
 
     def _open(self, path: str) -> Records:
         spec = pretraining_record(self.max_seq_length, self.max_predictions_per_seq)
-        return Records(scan_files([path], spec, "counting records"), spec)
+        return Records(count_records([path], spec), spec)
 
 
 class AdamWeightDecay:

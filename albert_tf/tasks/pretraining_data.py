@@ -31,9 +31,6 @@ from albert_tf.tokenization.vocabulary_files import find_vocabulary, is_lower_ca
 
 # A lower mean number of sentences per paragraph means that the text was hardly split.
 _MIN_SENTENCES = 1.1
-# The folder of complete chunks. It is kept for other options or inputs, as each chunk says what it was
-# made from.
-_RUNS = "runs"
 
 
 def run(options: PretrainingDataOptions) -> PretrainingDataStats:
@@ -54,8 +51,7 @@ def run(options: PretrainingDataOptions) -> PretrainingDataStats:
         {path: f"--{flag}={getattr(options, flag)}" for path, flag in options.outputs},
         _request(options, inputs),
         options.overwrite,
-        lambda incomplete: _make(options, inputs, incomplete),
-        reusable=[_RUNS],
+        lambda incomplete, parts: _make(options, inputs, incomplete, parts),
     )
     stats = PretrainingDataStats.from_json_dict(files.read_json(options.stats_file)["counts"])
     _print_summary(stats, options)
@@ -90,7 +86,7 @@ def _request(options: PretrainingDataOptions, inputs: list[InputFile]) -> dict[s
 
 
 def _make(
-    options: PretrainingDataOptions, inputs: list[InputFile], incomplete: dict[str, str]
+    options: PretrainingDataOptions, inputs: list[InputFile], incomplete: dict[str, str], parts: str
 ) -> None:
     """Makes the missing files, under their names in `incomplete`."""
     model_file = incomplete.get(options.spm_model_file, options.spm_model_file)
@@ -99,22 +95,17 @@ def _make(
     tokenizer = load_tokenizer(
         model_file, options.vocab_file, options.do_lower_case, options.word_start
     )
-    folder = os.path.join(os.path.dirname(incomplete[options.stats_file]), _RUNS)
-    files.make_directory(folder)
-    arguments = (
-        inputs,
-        tokenizer,
-        options.config,
-        [incomplete[path] for path in options.shards],
-        folder,
-    )
+    written = [incomplete[path] for path in options.shards]
+    arguments = (inputs, tokenizer, options.config, written, parts)
     if options.runner == "local":
         num_workers = options.num_workers or os.cpu_count()
         made = shards.make_pretraining_data(*arguments, num_workers)
     else:
         with name_place(f"--runner={options.runner}"):
             made = beam.make_pretraining_data(*arguments, options.runner, options.runner_options)
-    files.write_json(incomplete[options.stats_file], _describe(options, inputs, made, tokenizer))
+    sizes = [find_file(path).size for path in written]
+    described = _describe(options, inputs, made, sizes, tokenizer)
+    files.write_json(incomplete[options.stats_file], described)
 
 
 def _train_vocabulary(
@@ -132,11 +123,21 @@ def _train_vocabulary(
 
 
 def _describe(
-    options: PretrainingDataOptions, inputs: list[InputFile], made: MadeData, tokenizer: Tokenizer
+    options: PretrainingDataOptions,
+    inputs: list[InputFile],
+    made: MadeData,
+    sizes: list[int],
+    tokenizer: Tokenizer,
 ) -> dict[str, Any]:
     stats = made.stats
+    counts = stats.to_json_dict()
+    records = counts.pop("shard_records")
     return {
-        "counts": stats.to_json_dict(),
+        "counts": counts,
+        "shards": {
+            os.path.basename(path): {"bytes": sizes[number], "records": records[str(number)]}
+            for number, path in enumerate(options.shards)
+        },
         "vocab_size": tokenizer.vocab_size,
         "vocabulary_sha256": tokenizer.vocabulary_sha256,
         **stats.means(),

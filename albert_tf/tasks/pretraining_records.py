@@ -17,16 +17,9 @@ from albert_tf.data.pretraining.masking import (
     MaskingConfig,
     find_vocabulary_fault,
 )
-from albert_tf.data.pretraining.record_batches import Records, read_in_order
-from albert_tf.data.pretraining.record_files import (
-    RecordFile,
-    explain_bad_records,
-    load_scanned,
-    read_sizes,
-    save_scanned,
-    scan_files,
-)
-from albert_tf.data.records import RecordSpec, pretraining_record, unmasked_record
+from albert_tf.data.pretraining.record_batches import Records
+from albert_tf.data.pretraining.record_files import count_records, first_record, scan
+from albert_tf.data.records import feature_sizes, pretraining_record, unmasked_record
 from albert_tf.errors import InputError, name_place, warn
 from albert_tf.options import select
 from albert_tf.tasks.flags import check_vocab_size, load_tokenizer
@@ -35,7 +28,7 @@ from albert_tf.tasks.training_options import PAPER_LENGTH, PAPER_PREDICTIONS
 from albert_tf.tokenization import Tokenizer, WordStartRule
 
 _FLAGS = ("input_file", "eval_input_file")
-# Counts of the records in the files of each flag.
+# Sizes of the files in bytes, and numbers of their records.
 _RECORDS_FILE = "records.json"
 
 _Options = TypeVar("_Options", bound="RecordOptions")
@@ -47,8 +40,9 @@ def fill_sizes(options: _Options, config: AlbertConfig) -> _Options:
     with name_place(f"--{flag}"):
         paths = files.expand_globs(getattr(options, flag))
     positions = config.max_position_embeddings
-    found = _first_sizes(paths, pretraining_record(positions, positions))
-    sizes = next((sizes for _, sizes in found), {})
+    bound = pretraining_record(positions, positions)
+    firsts = (feature_sizes(first_record(path, bound)) for path in paths)
+    sizes = next(filter(None, firsts), {})
     length = options.max_seq_length or sizes.get("input_ids", PAPER_LENGTH)
     if length > positions:
         raise InputError(
@@ -83,7 +77,10 @@ def open_records(
     for tokenizer in tokenizers[:1]:
         check_vocab_size(tokenizer, config, options.albert_config_file)
     _check_stats(stats, tokenizers, options, config)
-    records = {flag: _open(options, config, flag, paths[flag], tokenizers) for flag in _FLAGS}
+    known = _known_counts(options, stats["input_file"] | stats["eval_input_file"])
+    records = {
+        flag: _open(options, config, flag, paths[flag], known, tokenizers) for flag in _FLAGS
+    }
     return records, tokenizers[0] if tokenizers else None
 
 
@@ -92,22 +89,41 @@ def _open(
     config: AlbertConfig,
     flag: str,
     paths: Sequence[str],
+    known: Mapping[str, Mapping[str, int]],
     tokenizers: Sequence[Tokenizer],
 ) -> Records:
     spec = pretraining_record(
         options.max_seq_length, options.max_predictions_per_seq, config.vocab_size
     )
-    if not _are_unmasked(paths, spec, flag):
-        return Records(_scan(paths, spec, options, flag), spec)
-    if not tokenizers:
-        raise InputError(
-            f"--{flag}: {paths[0]} holds records without masks; expected --spm_model_file or "
-            "--vocab_file, their vocabulary"
-        )
-    spec = unmasked_record(options.max_seq_length, config.vocab_size)
-    scanned = _scan(paths, spec, options, flag)
-    _check_vocabulary(scanned, spec, tokenizers)
-    return Records(scanned, spec, Masker(tokenizers[0], select(options, MaskingConfig)))
+    firsts = {path: first_record(path, spec) for path in paths}
+    masker = None
+    if _are_unmasked(firsts, flag):
+        if not tokenizers:
+            raise InputError(
+                f"--{flag}: {paths[0]} holds records without masks; expected --spm_model_file or "
+                "--vocab_file, their vocabulary"
+            )
+        spec = unmasked_record(options.max_seq_length, config.vocab_size)
+        masker = Masker(tokenizers[0], select(options, MaskingConfig))
+    for path, record in firsts.items():
+        if record:
+            spec.check([record], path, 1)
+            if masker is not None:
+                _check_vocabulary(spec.parse(tf.constant(record)), path, tokenizers)
+    return Records(count_records(paths, spec, known), spec, masker)
+
+
+def _known_counts(
+    options: RecordOptions, stats: Mapping[str, dict[str, Any]]
+) -> dict[str, dict[str, int]]:
+    """Returns the numbers of records that an earlier run or the stats files say; see `count_records`."""
+    known, saved = {}, os.path.join(options.output_dir, _RECORDS_FILE)
+    if options.do_train and tf.io.gfile.exists(saved):
+        known = files.read_json(saved)
+    for path, of_records in stats.items():
+        for name, counts in of_records.get("shards", {}).items():
+            known[os.path.join(os.path.dirname(path), name)] = counts
+    return known
 
 
 def _read_stats(paths: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -165,18 +181,12 @@ def _check_stats(
             expected, source = sha256, source or path
 
 
-def _first_sizes(paths: Sequence[str], bound: RecordSpec) -> Iterator[tuple[str, dict[str, int]]]:
-    """Yields the files and the sizes of their first records, none larger than `bound`'s."""
-    for path in paths:
-        if sizes := read_sizes(path, bound):
-            yield path, sizes
-
-
-def _are_unmasked(paths: Sequence[str], spec: RecordSpec, flag: str) -> bool:
+def _are_unmasked(firsts: Mapping[str, bytes], flag: str) -> bool:
     """Returns whether the first records of the files have no masks."""
     kinds = {
         not any(name.startswith("masked_lm_") for name in sizes): path
-        for path, sizes in _first_sizes(paths, spec)
+        for path, record in firsts.items()
+        if (sizes := feature_sizes(record))
     }
     if len(kinds) > 1:
         raise InputError(
@@ -186,42 +196,38 @@ def _are_unmasked(paths: Sequence[str], spec: RecordSpec, flag: str) -> bool:
     return True in kinds
 
 
-def _scan(
-    paths: Sequence[str], spec: RecordSpec, options: RecordOptions, flag: str
-) -> list[RecordFile]:
-    """Counts the records and checks the first ones, unless the counts in the run's folder still hold."""
-    if not paths:
-        return []
-    saved = os.path.join(options.output_dir, _RECORDS_FILE)
-    scanned = load_scanned(saved, flag, paths, str(spec)) if options.do_train else None
-    return scanned or scan_files(paths, spec, f"counting the records of --{flag}")
-
-
 def _check_vocabulary(
-    scanned: Sequence[RecordFile], spec: RecordSpec, tokenizers: Sequence[Tokenizer]
+    record: Mapping[str, tf.Tensor], path: str, tokenizers: Sequence[Tokenizer]
 ) -> None:
-    """Checks the first record of each file, if there is one, by any rule of word starts."""
-    for file in scanned:
-        for serialized in read_in_order([file]).take(1):
-            record = {name: tensor.numpy() for name, tensor in spec.parse(serialized).items()}
-            faults = [find_vocabulary_fault(record, tokenizer) for tokenizer in tokenizers]
-            if all(faults):
-                raise InputError(
-                    f"{file.path}, record 1: {faults[0]}; expected the vocabulary of the records"
-                )
+    """Checks the first record of a file, by any rule of word starts."""
+    arrays = {name: tensor.numpy() for name, tensor in record.items()}
+    faults = [find_vocabulary_fault(arrays, tokenizer) for tokenizer in tokenizers]
+    if all(faults):
+        raise InputError(f"{path}, record 1: {faults[0]}; expected the vocabulary of the records")
 
 
-def save_records(options: RecordOptions, records: Mapping[str, Records]) -> None:
-    """Writes the counts of the records to the output folder, so that a resumed run need not read them."""
-    scanned = {flag: (each.files, str(each.spec)) for flag, each in records.items() if each.files}
-    save_scanned(os.path.join(options.output_dir, _RECORDS_FILE), scanned)
+def save_counts(options: RecordOptions, records: Mapping[str, Records]) -> None:
+    """Writes the numbers of records to the output folder, so that a resumed run need not count them."""
+    counts = {
+        file.path: {"bytes": file.size, "records": file.count}
+        for each in records.values()
+        for file in each.files
+    }
+    files.write_json(os.path.join(options.output_dir, _RECORDS_FILE), counts)
 
 
 @contextlib.contextmanager
-def explain_mistakes(records: Mapping[str, Records]) -> Iterator[None]:
-    """Lets an error about a bad record name it."""
-    with contextlib.ExitStack() as stack:
-        for each in records.values():
-            paths = [file.path for file in each.files]
-            stack.enter_context(explain_bad_records(paths, each.spec))
+def explain_bad_records(records: Mapping[str, Records]) -> Iterator[None]:
+    """Turns TensorFlow's error about a bad record into an `InputError` that names the record.
+
+    TensorFlow's message names neither the file nor the record, so after an error the files are read
+    again. An error with another cause is raised again unchanged.
+    """
+    try:
         yield
+    # TensorFlow's message contains the record, which need not be text.
+    except (tf.errors.DataLossError, tf.errors.InvalidArgumentError, UnicodeDecodeError):
+        for each in records.values():
+            for file in each.files:
+                scan(file.path, each.spec)
+        raise

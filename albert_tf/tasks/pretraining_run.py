@@ -32,10 +32,10 @@ from albert_tf.tasks.common import (
 from albert_tf.tasks.flags import check_addresses
 from albert_tf.tasks.pretraining_options import PretrainingOptions
 from albert_tf.tasks.pretraining_records import (
-    explain_mistakes,
+    explain_bad_records,
     fill_sizes,
     open_records,
-    save_records,
+    save_counts,
 )
 from albert_tf.tasks.training_options import PAPER_PRETRAINING as PAPER
 from albert_tf.tasks.training_options import (
@@ -105,7 +105,7 @@ def run(options: PretrainingOptions) -> dict[str, float]:
     with (
         explain_full_memory(),
         explain_lost_worker(evaluator.is_alone),
-        explain_mistakes(records),
+        explain_bad_records(records),
     ):
         if options.do_train:
             _train(options, config, evaluator, records, tokenizer, evaluate)
@@ -185,7 +185,7 @@ def _train(
         )
     with start_or_resume(options, config, trainer, trainer.model, tokenizer):
         if trainer.is_chief:
-            save_records(options, records)
+            save_counts(options, records)
             num_records = sum(file.count for file in of_training.files)
             warn_of_large_batch(options, num_records, "records")
         check = LearningCheck(pretraining_batches(order).as_numpy_iterator(), options.warmup_steps)

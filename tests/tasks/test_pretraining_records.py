@@ -2,16 +2,31 @@
 
 import dataclasses
 import json
+import pathlib
 import shutil
 
 import pytest
+import tensorflow as tf
 
 from albert_tf import files
+from albert_tf.data.pretraining import record_files
+from albert_tf.data.pretraining.record_batches import read_in_order
 from albert_tf.errors import InputError
-from albert_tf.tasks import pretraining_records
 from albert_tf.tasks.common import load_config
-from albert_tf.tasks.pretraining_records import fill_sizes, open_records, save_records
-from tests.tasks.language import LENGTH, PREDICTIONS, make_dynamic_options, make_options
+from albert_tf.tasks.pretraining_records import (
+    explain_bad_records,
+    fill_sizes,
+    open_records,
+    save_counts,
+)
+from tests.tasks.language import (
+    LENGTH,
+    PREDICTIONS,
+    make_dynamic_options,
+    make_options,
+    spoil,
+    write_language,
+)
 
 
 def open_both(options):
@@ -134,10 +149,35 @@ def test_another_vocabulary_is_refused(language_data, tmp_path):
         open_both(options)
 
 
-def test_records_are_counted_once(language_data, tmp_path, monkeypatch):
-    options = make_options(language_data, tmp_path)
+def describe(path, count):
+    """Writes the stats file of a file of records."""
+    counts = {path.name: {"bytes": path.stat().st_size, "records": count}}
+    write_stats(path.with_suffix(".stats.json"), shards=counts)
+
+
+def test_foreign_records_are_counted_once_and_ours_not_at_all(language_data, tmp_path, monkeypatch):
+    data = shutil.copytree(language_data, tmp_path / "data")
+    options = make_options(data, tmp_path)
     made, _ = open_records(options, load_config(options))
-    save_records(options, made)
-    monkeypatch.setattr(pretraining_records, "scan_files", None)
-    loaded = open_both(options)
-    assert [records.files for records in loaded] == [each.files for each in made.values()]
+    save_counts(options, made)
+    monkeypatch.setattr(record_files, "scan", None)
+    assert open_both(options) == list(made.values())
+    (tmp_path / "records.json").unlink()
+    for (file,) in (each.files for each in made.values()):
+        describe(pathlib.Path(file.path), file.count)
+    assert open_both(options) == list(made.values())
+
+
+def test_an_error_about_a_record_names_it_and_any_other_stays_what_it_is(language_data, tmp_path):
+    path = tmp_path / "few.tfrecord"
+    write_language(path, 40, seed=1)
+    options = make_options(language_data, tmp_path, input_file=(str(path),), do_train=False)
+    records, _ = open_records(options, load_config(options))
+    with pytest.raises(tf.errors.InvalidArgumentError), explain_bad_records(records):
+        tf.reshape(tf.zeros(3), (2, 2))
+    spoil(path, 23, "input_ids", [97] * LENGTH)
+    describe(path, 40)
+    records, _ = open_records(options, load_config(options))
+    message = rf"^{path}, record 23: feature 'input_ids' has id 97, expected ids [^\n]*$"
+    with pytest.raises(InputError, match=message), explain_bad_records(records):
+        list(read_in_order(records["input_file"].files).map(records["input_file"].spec.parse))

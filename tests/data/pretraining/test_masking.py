@@ -19,7 +19,7 @@ from albert_tf.data.pretraining.record_batches import (
     pretraining_batches,
     pretraining_evaluation_batches,
 )
-from albert_tf.data.pretraining.record_files import scan_files
+from albert_tf.data.pretraining.record_files import count_records
 from albert_tf.data.records import unmasked_record, write_records
 from tests.helpers import assert_share
 
@@ -164,7 +164,7 @@ def test_a_batch_is_its_rows_masked_one_by_one(config):
 def records(tmp_path):
     batch, spec = unmasked_batch(), unmasked_record(S)
     write_records(str(tmp_path / "records"), spec.serialize_batch(batch))
-    files = scan_files([str(tmp_path / "records")], spec, "counting")
+    files = count_records([str(tmp_path / "records")], spec)
     return Records(files, spec, Masker(VOCABULARY, MaskingConfig(M)))
 
 

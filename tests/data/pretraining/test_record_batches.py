@@ -11,7 +11,7 @@ from albert_tf.data.pretraining.record_batches import (
     Records,
     pretraining_evaluation_batches,
 )
-from albert_tf.data.pretraining.record_files import scan_files
+from albert_tf.data.pretraining.record_files import count_records
 from albert_tf.data.records import Feature, RecordSpec
 from tests.data.test_batches import take as take_batches
 
@@ -33,7 +33,7 @@ def paths(tmp_path):
 
 
 def open_files(paths):
-    return Records(scan_files(paths, SPEC, "counting"), SPEC)
+    return Records(count_records(paths, SPEC), SPEC)
 
 
 def make_order(paths, batch_size=16, shuffle_buffer=100):
