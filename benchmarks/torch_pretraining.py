@@ -18,7 +18,6 @@ import transformers
 
 from albert_tf import command_line
 from albert_tf.data.pretraining.record_batches import (
-    RecordOrder,
     Records,
     pretraining_batches,
     pretraining_evaluation_batches,
@@ -61,8 +60,9 @@ class TorchPretrainingOptions:
     def train_batches(self) -> Iterator[Batch]:
         """Yields the batches to train on."""
         records = self._open(self.input_file)
-        order = RecordOrder(records, self.train_batch_size, self.shuffle_buffer, self.random_seed)
-        return pretraining_batches(order).take(self.num_train_steps).as_numpy_iterator()
+        order = (self.train_batch_size, self.shuffle_buffer, self.random_seed)
+        batches = pretraining_batches(records, *order)
+        return batches.take(self.num_train_steps).as_numpy_iterator()
 
     def eval_batches(self) -> Iterator[Batch]:
         """Yields the batches to evaluate on."""

@@ -10,7 +10,6 @@ from albert_tf.checkpoints.loading import load_checkpoint
 from albert_tf.config import AlbertConfig
 from albert_tf.data.pretraining.masking import MaskingConfig
 from albert_tf.data.pretraining.record_batches import (
-    RecordOrder,
     Records,
     pretraining_batches,
     pretraining_evaluation_batches,
@@ -172,9 +171,8 @@ def _train(
     evaluate: Callable[[], dict[str, float]] | None,
 ) -> None:
     of_training = records["input_file"]
-    order = RecordOrder(
-        of_training, options.train_batch_size, options.shuffle_buffer, options.random_seed
-    )
+    order = (options.train_batch_size, options.shuffle_buffer, options.random_seed)
+    batches_from = functools.partial(pretraining_batches, of_training, *order)
     plan = TrainingPlan(
         options, "pretraining", options.num_train_steps, best_metric="loss", higher_is_better=False
     )
@@ -188,9 +186,8 @@ def _train(
             save_counts(options, records)
             num_records = sum(file.count for file in of_training.files)
             warn_of_large_batch(options, num_records, "records")
-        check = LearningCheck(pretraining_batches(order).as_numpy_iterator(), options.warmup_steps)
-        batches_from = functools.partial(pretraining_batches, order)
-        train(trainer, plan, batches_from, evaluate, order.names, check)
+        check = LearningCheck(batches_from().as_numpy_iterator(), options.warmup_steps)
+        train(trainer, plan, batches_from, evaluate, check)
     metrics = ("accuracy", "perplexity")
     if trainer.is_chief and (path := draw_learning_curve(options.output_dir, *metrics)):
         print(f"learning curve in {path}")

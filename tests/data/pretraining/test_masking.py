@@ -14,7 +14,6 @@ from albert_tf.data.pretraining.masking import (
     find_vocabulary_fault,
 )
 from albert_tf.data.pretraining.record_batches import (
-    RecordOrder,
     Records,
     pretraining_batches,
     pretraining_evaluation_batches,
@@ -170,8 +169,7 @@ def records(tmp_path):
 
 def training(records, count, start_step=0):
     """Returns the ids that the model sees, int32 (count, 5, S)."""
-    order = RecordOrder(records, batch_size=5, shuffle_buffer=3, seed=7)
-    dataset = pretraining_batches(order, start_step)
+    dataset = pretraining_batches(records, 5, 3, 7, start_step)
     assert dataset.element_spec["input_ids"].shape == (5, S)
     for name in ("positions", "ids", "weights"):
         assert dataset.element_spec[f"masked_lm_{name}"].shape == (5, M)
