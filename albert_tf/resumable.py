@@ -18,9 +18,9 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.errors import InputError, StoppedError
 
-# In `<name>.incomplete`: the folder of what is valid for any request, and those of requests.
-PARTS = "parts"
-_WORK = re.compile(rf"{PARTS}|[0-9a-f]{{64}}")
+# The folder of what is valid for any request, and those of requests.
+_PARTS = "parts"
+_WORK = re.compile(rf"{_PARTS}|[0-9a-f]{{64}}")
 _COMPLETE = "complete"
 
 
@@ -43,13 +43,13 @@ def make_outputs(
     """
     work = os.path.basename(name) + files.INCOMPLETE
     digest = hashlib.sha256(json.dumps(request).encode()).hexdigest()
-    # The one of `name` is cleared last, as it says that all files are complete.
+    # The one next to `name` is cleared last, as it says that all files are complete.
     folders = sorted(
         {os.path.join(os.path.dirname(path), work) for path in (name, *paths)},
         key=(name + files.INCOMPLETE).__eq__,
     )
     parts, complete = (
-        os.path.join(folders[-1], *names) for names in ([PARTS], [digest, _COMPLETE])
+        os.path.join(folders[-1], *names) for names in ([_PARTS], [digest, _COMPLETE])
     )
     incomplete = {
         path: os.path.join(os.path.dirname(path), work, digest, os.path.basename(path))
@@ -57,8 +57,7 @@ def make_outputs(
     }
     if not tf.io.gfile.exists(complete):
         _check_new(paths, overwrite)
-        _check_ours(folders)
-        _clear(folders, [digest, PARTS])
+        _clear(folders, [digest, _PARTS])
         for folder in dict.fromkeys([parts, *map(os.path.dirname, incomplete.values())]):
             files.make_directory(folder)
             for unfinished in files.matches(folder, "*" + files.INCOMPLETE):
@@ -70,7 +69,7 @@ def make_outputs(
                 f"{error}; complete work is kept in '{folders[-1]}', the same command resumes"
             ) from error
         except InputError:
-            _remove(folders)
+            _clear(folders)
             raise
         files.write_text(complete, "")
     for path, unnamed in incomplete.items():
@@ -78,7 +77,7 @@ def make_outputs(
             with files.explain_refusal(path):
                 tf.io.gfile.rename(unnamed, path, overwrite=True)
     _clear(folders, [digest])
-    _remove(folders)
+    _clear(folders)
 
 
 def _check_new(paths: Mapping[str, str], overwrite: bool) -> None:
@@ -91,29 +90,11 @@ def _check_new(paths: Mapping[str, str], overwrite: bool) -> None:
             )
 
 
-def _check_ours(folders: Sequence[str]) -> None:
-    """Checks that the work folders hold nothing but work."""
-    for folder in folders:
-        if not all(map(_WORK.fullmatch, _names(folder))):
-            raise InputError(
-                f"{folder}: this folder for unfinished work holds other files; move it away or choose "
-                "another name"
-            )
-
-
-def _clear(folders: Sequence[str], kept: Collection[str]) -> None:
-    """Empties the work folders except for some names."""
-    for folder in folders:
-        for name in set(_names(folder)).difference(kept):
-            files.remove(os.path.join(folder, name))
-
-
-def _remove(folders: Sequence[str]) -> None:
-    for folder in folders:
-        files.remove(folder)
-
-
-def _names(folder: str) -> list[str]:
-    if not tf.io.gfile.isdir(folder):
-        return []
-    return [name.rstrip("/") for name in tf.io.gfile.listdir(folder)]
+def _clear(folders: Sequence[str], kept: Collection[str] = ()) -> None:
+    """Removes work except for some names, and folders that are empty then; other files are the user's."""
+    for folder in filter(tf.io.gfile.isdir, folders):
+        for name in {name.rstrip("/") for name in tf.io.gfile.listdir(folder)}.difference(kept):
+            if _WORK.fullmatch(name):
+                files.remove(os.path.join(folder, name))
+        if not tf.io.gfile.listdir(folder):
+            files.remove(folder)

@@ -108,20 +108,17 @@ def test_folder_of_that_name_is_refused_before_the_work(pair, tmp_path):
     assert os.listdir(tmp_path / "one") == []
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("two/a.incomplete/notes.txt", "/two/a.incomplete: this folder for unfinished work holds"),
-        ("two/a.incomplete", "^cannot make the folder .*/two/a.incomplete"),
-    ],
-)
-def test_other_files_in_the_work_folder_are_kept(pair, tmp_path, name, message):
-    (tmp_path / name).parent.mkdir(exist_ok=True)
-    (tmp_path / name).write_text("precious")
-    with pytest.raises(InputError, match=message):
-        make_pair(pair, overwrite=True)
-    assert (tmp_path / name).read_text() == "precious"
-    assert files_below(tmp_path) == [name]
+def test_other_files_in_the_work_folder_are_kept(pair, tmp_path):
+    work = tmp_path / "two" / "a.incomplete"
+    work.write_text("precious")
+    with pytest.raises(InputError, match=r"^cannot make the folder .*/two/a\.incomplete"):
+        make_pair(pair)
+    assert work.read_text() == "precious"
+    work.unlink()
+    work.mkdir()
+    (work / "notes.txt").write_text("precious")
+    assert make_pair(pair) == ["a", "b"]
+    assert files_below(tmp_path) == ["one/a", "two/a.incomplete/notes.txt", "two/b"]
 
 
 def test_parts_are_kept_for_another_request(pair):

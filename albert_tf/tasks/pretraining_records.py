@@ -5,7 +5,7 @@ import dataclasses
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeVar, get_args
+from typing import Any, get_args
 
 import tensorflow as tf
 
@@ -23,7 +23,7 @@ from albert_tf.data.records import feature_sizes, pretraining_record, unmasked_r
 from albert_tf.errors import InputError, name_place, warn
 from albert_tf.options import select
 from albert_tf.tasks.flags import check_vocab_size, load_tokenizer
-from albert_tf.tasks.pretraining_options import RecordOptions
+from albert_tf.tasks.pretraining_options import PretrainingOptions
 from albert_tf.tasks.training_options import PAPER_LENGTH, PAPER_PREDICTIONS
 from albert_tf.tokenization import Tokenizer, WordStartRule
 
@@ -31,10 +31,8 @@ _FLAGS = ("input_file", "eval_input_file")
 # Sizes of the files in bytes, and numbers of their records.
 _RECORDS_FILE = "records.json"
 
-_Options = TypeVar("_Options", bound="RecordOptions")
 
-
-def fill_sizes(options: _Options, config: AlbertConfig) -> _Options:
+def fill_sizes(options: PretrainingOptions, config: AlbertConfig) -> PretrainingOptions:
     """Returns the options with the sizes of the first record that has ids, or else those of the paper."""
     flag = "input_file" if options.input_file else "eval_input_file"
     with name_place(f"--{flag}"):
@@ -60,7 +58,7 @@ def fill_sizes(options: _Options, config: AlbertConfig) -> _Options:
 
 
 def open_records(
-    options: RecordOptions, config: AlbertConfig
+    options: PretrainingOptions, config: AlbertConfig
 ) -> tuple[dict[str, Records], Tokenizer | None]:
     """Finds and checks the files of both flags, and detects whether their records have masks.
 
@@ -85,7 +83,7 @@ def open_records(
 
 
 def _open(
-    options: RecordOptions,
+    options: PretrainingOptions,
     config: AlbertConfig,
     flag: str,
     paths: Sequence[str],
@@ -114,7 +112,7 @@ def _open(
 
 
 def _known_counts(
-    options: RecordOptions, stats: Mapping[str, dict[str, Any]]
+    options: PretrainingOptions, stats: Mapping[str, dict[str, Any]]
 ) -> dict[str, dict[str, int]]:
     """Returns the numbers of records that an earlier run or the stats files say; see `count_records`."""
     known, saved = {}, os.path.join(options.output_dir, _RECORDS_FILE)
@@ -134,7 +132,7 @@ def _read_stats(paths: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def _load_tokenizers(
-    options: RecordOptions, all_stats: Mapping[str, dict[str, Any]]
+    options: PretrainingOptions, all_stats: Mapping[str, dict[str, Any]]
 ) -> list[Tokenizer]:
     """Loads the vocabulary of the flags, or else that of the records, with each rule of word starts."""
     vocabulary, lower_case = (options.spm_model_file, options.vocab_file), options.do_lower_case
@@ -157,7 +155,7 @@ def _load_tokenizers(
 def _check_stats(
     stats: Mapping[str, Mapping[str, dict[str, Any]]],
     tokenizers: Sequence[Tokenizer],
-    options: RecordOptions,
+    options: PretrainingOptions,
     config: AlbertConfig,
 ) -> None:
     """Checks that the stats files of all records name the same vocabulary."""
@@ -206,7 +204,7 @@ def _check_vocabulary(
         raise InputError(f"{path}, record 1: {faults[0]}; expected the vocabulary of the records")
 
 
-def save_counts(options: RecordOptions, records: Mapping[str, Records]) -> None:
+def save_counts(options: PretrainingOptions, records: Mapping[str, Records]) -> None:
     """Writes the numbers of records to the output folder, so that a resumed run need not count them."""
     counts = {
         file.path: {"bytes": file.size, "records": file.count}

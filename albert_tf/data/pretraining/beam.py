@@ -19,7 +19,7 @@ import textwrap
 import traceback
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import tensorflow as tf
@@ -170,27 +170,15 @@ def _import_beam(runner: str) -> types.ModuleType:
 # send the documents of each chunk to one worker.
 
 
-class _MeasuredFile(NamedTuple):
-    """What `CorpusReader` says of a file, and the number of characters of each document, int64 (n,)."""
-
-    number: int
-    characters: np.ndarray
-    sha256: str
-
-
 def _measure(paths: Sequence[str], config: PretrainingDataConfig, number: int) -> Iterator[Element]:
-    """Yields a measured file, given its number, with the key 0; there may be fewer files than numbers."""
+    """Measures the file of a number; there may be fewer files than numbers.
+
+    Yields with the key 0 the number, the numbers of characters of the documents, and the file's SHA-256.
+    """
     for path in paths[number : number + 1]:
         reader = config.read([path])
         characters = np.fromiter(map(count_characters, reader.documents()), np.int64)
-        yield 0, _MeasuredFile(number, characters, reader.sha256[path])
-
-
-class _PlannedFile(NamedTuple):
-    """The number of its first document, and chunk and number of documents in the order of the file."""
-
-    first_document: int
-    chunks: list[tuple[int, int]]
+        yield 0, (number, characters, reader.sha256[path])
 
 
 def _plan(
@@ -198,21 +186,20 @@ def _plan(
 ) -> Iterator[Element]:
     """Assigns the documents of all measured files to chunks, and writes the hashes of the files.
 
-    Yields what to read from each file, with the file's number.
+    Yields for each file its number, and for each chunk that has some of its documents the chunk's number,
+    the first document's number in the corpus, and how many there are.
     """
-    measured = sorted(group[1], key=operator.attrgetter("number"))
-    firsts = itertools.accumulate((len(file.characters) for file in measured), initial=0)
-    planned = [_PlannedFile(next(firsts), []) for _ in measured]
-    documents = (
-        (file.number, characters) for file in measured for characters in file.characters.tolist()
-    )
+    measured = sorted(group[1], key=operator.itemgetter(0))
+    documents = ((number, size) for number, sizes, _ in measured for size in sizes.tolist())
     chunks = group_documents(documents, operator.itemgetter(1), config.segments.min_documents)
+    planned, first_document = [[] for _ in paths], 0
     for chunk, members in enumerate(chunks):
-        for number, size in collections.Counter(number for number, _ in members).items():
-            planned[number].chunks.append((chunk, size))
-    if not any(file.chunks for file in planned):
+        for number, count in collections.Counter(number for number, _ in members).items():
+            planned[number].append((chunk, first_document, count))
+            first_document += count
+    if not first_document:
         raise no_text(paths, config.corpus)
-    hashes = {paths[file.number]: file.sha256 for file in measured}
+    hashes = {paths[number]: sha256 for number, _, sha256 in measured}
     files.write_once(reading, files.write_json, hashes)
     yield from enumerate(planned)
 
@@ -221,11 +208,8 @@ def _read(paths: Sequence[str], config: PretrainingDataConfig, group: Group) -> 
     """Yields what a planned file has of each chunk, with the chunk's number."""
     number, (planned,) = group
     documents = config.read([paths[number]]).documents()
-    first_document = planned.first_document
-    for chunk, size in planned.chunks:
-        members = list(itertools.islice(documents, size))
-        yield chunk, Chunk(first_document, members)
-        first_document += size
+    for chunk, first_document, count in planned:
+        yield chunk, Chunk(first_document, list(itertools.islice(documents, count)))
 
 
 def _make(make_part: PartMaker, group: Group) -> Iterator[Element]:

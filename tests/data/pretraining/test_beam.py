@@ -113,20 +113,20 @@ def test_beams_own_processes_make_the_records_of_a_local_run(
     assert make(beam, large_corpus, tokenizer, tmp_path / "beam", *how) == local
 
 
+def wait_for_a_part(folder):
+    while not list((folder / "beam" / "work").glob("?" * 64)):
+        time.sleep(0.01)
+
+
 @needs_dask
 def test_dask_makes_the_records_of_a_local_run_though_a_worker_is_killed(
     cluster, large_corpus, tokenizer, local, tmp_path
 ):
-    def hold_results():
-        workers = cluster.scheduler.workers.values()
-        return [worker.name for worker in workers if worker.nbytes > 1_000_000]
-
     killed = []
 
     def kill_one():
-        while not (names := hold_results()):
-            time.sleep(0.01)
-        killed.append(cluster.workers[names[0]].pid)
+        wait_for_a_part(tmp_path)
+        killed.append(cluster.workers[0].pid)
         os.kill(killed[0], signal.SIGKILL)
 
     thread = threading.Thread(target=kill_one, daemon=True)
@@ -158,9 +158,7 @@ def test_a_cluster_that_ends_in_the_middle_is_one_line(large_corpus, tokenizer, 
     cluster = LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None)
 
     def end():
-        (worker,) = cluster.scheduler.workers.values()
-        while worker.nbytes < 1_000_000:
-            time.sleep(0.01)
+        wait_for_a_part(tmp_path)
         cluster.close()
 
     thread = threading.Thread(target=end, daemon=True)
