@@ -5,18 +5,14 @@ import dataclasses
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, get_args
+from typing import Any
 
 import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.config import AlbertConfig
 from albert_tf.data.pretraining.input_files import name_files, stats_file_of
-from albert_tf.data.pretraining.masking import (
-    Masker,
-    MaskingConfig,
-    find_vocabulary_fault,
-)
+from albert_tf.data.pretraining.masking import Masker, MaskingConfig
 from albert_tf.data.pretraining.record_batches import Records
 from albert_tf.data.pretraining.record_files import count_records, first_record, scan
 from albert_tf.data.records import feature_sizes, pretraining_record, unmasked_record
@@ -25,7 +21,7 @@ from albert_tf.options import select
 from albert_tf.tasks.flags import check_vocab_size, load_tokenizer
 from albert_tf.tasks.pretraining_options import PretrainingOptions
 from albert_tf.tasks.training_options import PAPER_LENGTH, PAPER_PREDICTIONS
-from albert_tf.tokenization import Tokenizer, WordStartRule
+from albert_tf.tokenization import Tokenizer
 
 _FLAGS = ("input_file", "eval_input_file")
 # Sizes of the files in bytes, and numbers of their records.
@@ -71,15 +67,13 @@ def open_records(
         stats[flag] = _read_stats(paths[flag])
     if both := sorted(set(paths["input_file"]) & set(paths["eval_input_file"])):
         warn(f"--eval_input_file: --input_file has {name_files(both)} too")
-    tokenizers = _load_tokenizers(options, {**stats["input_file"], **stats["eval_input_file"]})
-    for tokenizer in tokenizers[:1]:
+    tokenizer = _load_tokenizer(options, {**stats["input_file"], **stats["eval_input_file"]})
+    if tokenizer is not None:
         check_vocab_size(tokenizer, config, options.albert_config_file)
-    _check_stats(stats, tokenizers, options, config)
+    _check_stats(stats, tokenizer, options, config)
     known = _known_counts(options, stats["input_file"] | stats["eval_input_file"])
-    records = {
-        flag: _open(options, config, flag, paths[flag], known, tokenizers) for flag in _FLAGS
-    }
-    return records, tokenizers[0] if tokenizers else None
+    records = {flag: _open(options, config, flag, paths[flag], known, tokenizer) for flag in _FLAGS}
+    return records, tokenizer
 
 
 def _open(
@@ -88,7 +82,7 @@ def _open(
     flag: str,
     paths: Sequence[str],
     known: Mapping[str, Mapping[str, int]],
-    tokenizers: Sequence[Tokenizer],
+    tokenizer: Tokenizer | None,
 ) -> Records:
     spec = pretraining_record(
         options.max_seq_length, options.max_predictions_per_seq, config.vocab_size
@@ -96,18 +90,22 @@ def _open(
     firsts = {path: first_record(path, spec) for path in paths}
     masker = None
     if _are_unmasked(firsts, flag):
-        if not tokenizers:
+        if tokenizer is None:
             raise InputError(
                 f"--{flag}: {paths[0]} holds records without masks; expected --spm_model_file or "
                 "--vocab_file, their vocabulary"
             )
         spec = unmasked_record(options.max_seq_length, config.vocab_size)
-        masker = Masker(tokenizers[0], select(options, MaskingConfig))
+        masker = Masker(tokenizer, select(options, MaskingConfig))
     for path, record in firsts.items():
         if record:
             spec.check([record], path, 1)
-            if masker is not None:
-                _check_vocabulary(spec.parse(tf.constant(record)), path, tokenizers)
+            first_id = spec.parse(tf.constant(record))["input_ids"][0]
+            if masker is not None and first_id != tokenizer.cls_id:
+                raise InputError(
+                    f"{path}, record 1: begins with id {first_id}, but [CLS] is {tokenizer.cls_id} in "
+                    f"{tokenizer.vocabulary_file}; expected the vocabulary of the records"
+                )
     return Records(count_records(paths, spec, known), spec, masker)
 
 
@@ -131,10 +129,10 @@ def _read_stats(paths: Sequence[str]) -> dict[str, dict[str, Any]]:
     return {path: stats for path, stats in contents.items() if isinstance(stats, dict)}
 
 
-def _load_tokenizers(
+def _load_tokenizer(
     options: PretrainingOptions, all_stats: Mapping[str, dict[str, Any]]
-) -> list[Tokenizer]:
-    """Loads the vocabulary of the flags, or else that of the records, with each rule of word starts."""
+) -> Tokenizer | None:
+    """Loads the vocabulary of the flags, or else that of the records, if it is known."""
     vocabulary, lower_case = (options.spm_model_file, options.vocab_file), options.do_lower_case
     for path, stats in reversed(all_stats.items()):
         of_records = stats.get("options", {})
@@ -148,19 +146,18 @@ def _load_tokenizers(
             if tf.io.gfile.exists(place) and files.sha256(place) == stats.get("vocabulary_sha256"):
                 vocabulary = (place, None) if spm_model_file else (None, place)
                 break
-    rules = get_args(WordStartRule) if any(vocabulary) else ()
-    return [load_tokenizer(*vocabulary, lower_case is not False, rule) for rule in rules]
+    return load_tokenizer(*vocabulary, lower_case is not False) if any(vocabulary) else None
 
 
 def _check_stats(
     stats: Mapping[str, Mapping[str, dict[str, Any]]],
-    tokenizers: Sequence[Tokenizer],
+    tokenizer: Tokenizer | None,
     options: PretrainingOptions,
     config: AlbertConfig,
 ) -> None:
     """Checks that the stats files of all records name the same vocabulary."""
     expected = source = None
-    for tokenizer in tokenizers[:1]:
+    if tokenizer is not None:
         expected, source = tokenizer.vocabulary_sha256, tokenizer.vocabulary_file
     for flag, by_path in stats.items():
         for path, of_records in by_path.items():
@@ -192,16 +189,6 @@ def _are_unmasked(firsts: Mapping[str, bytes], flag: str) -> bool:
             "masks; expected records of one kind"
         )
     return True in kinds
-
-
-def _check_vocabulary(
-    record: Mapping[str, tf.Tensor], path: str, tokenizers: Sequence[Tokenizer]
-) -> None:
-    """Checks the first record of a file, by any rule of word starts."""
-    arrays = {name: tensor.numpy() for name, tensor in record.items()}
-    faults = [find_vocabulary_fault(arrays, tokenizer) for tokenizer in tokenizers]
-    if all(faults):
-        raise InputError(f"{path}, record 1: {faults[0]}; expected the vocabulary of the records")
 
 
 def save_counts(options: PretrainingOptions, records: Mapping[str, Records]) -> None:

@@ -11,7 +11,6 @@ from albert_tf.data.pretraining.masking import (
     Words,
     choose_ngrams,
     find_boundaries,
-    find_vocabulary_fault,
 )
 from albert_tf.data.pretraining.record_batches import (
     Records,
@@ -187,8 +186,3 @@ def test_every_evaluation_sees_the_same_masks(records):
     first, second = (np.concatenate([batch["input_ids"] for batch in dataset]) for _ in range(2))
     np.testing.assert_array_equal(first, second)
     assert (first == MASK).any()
-
-
-def test_a_record_without_pieces_is_of_no_vocabulary():
-    empty = {name: array[0] * 0 for name, array in unmasked_batch(1).items()}
-    assert find_vocabulary_fault(empty, VOCABULARY) == "begins with [], but [CLS] is 2 in vocab.txt"
