@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.data.pretraining import record_files
-from albert_tf.data.pretraining.record_batches import read_in_order
+from albert_tf.data.pretraining.record_batches import pretraining_evaluation_batches
 from albert_tf.errors import InputError
 from albert_tf.tasks.common import load_config
 from albert_tf.tasks.pretraining_records import (
@@ -176,4 +176,4 @@ def test_an_error_about_a_record_names_it_and_any_other_stays_what_it_is(languag
     records, _ = open_records(options, load_config(options))
     message = rf"^{path}, record 23: feature 'input_ids' has id 97, expected ids [^\n]*$"
     with pytest.raises(InputError, match=message), explain_bad_records(records):
-        list(read_in_order(records["input_file"].files).map(records["input_file"].spec.parse))
+        list(pretraining_evaluation_batches(records["input_file"], 16))

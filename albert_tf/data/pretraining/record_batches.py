@@ -4,7 +4,7 @@ Batch number n is a function of the files, the seed and n. So a resumed run star
 before it are not read, and records before it in its file are skipped.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -36,9 +36,9 @@ def pretraining_batches(
     each pass over the records sees new masks, and a resumed run sees the same ones. They are made in
     Python, beside the training.
     """
-    read = _make_reader(records.files)
     counts = [file.count for file in records.files]
     all_counts, zero = tf.constant(counts, tf.int64), tf.constant(0, tf.int64)
+    paths = tf.constant([file.path for file in records.files])
 
     def epoch_from(epoch: tf.Tensor, window: tf.Tensor) -> tf.data.Dataset:
         """Returns the serialized records of an epoch from a window on."""
@@ -47,10 +47,9 @@ def pretraining_batches(
         begin = window * shuffle_buffer
         place = tf.searchsorted(ends, [begin], side="right")[0]  # of the file it begins in
         before = begin - tf.concat([[0], ends], axis=0)[place]
-        others = tf.data.Dataset.from_tensor_slices(order[place + 1 :])
         return (
-            read(order[place], before)
-            .concatenate(others.flat_map(lambda file: read(file, zero)))
+            tf.data.TFRecordDataset(tf.gather(paths, order[place:]))
+            .skip(before)
             .batch(shuffle_buffer)
             .enumerate(window)
             .map(lambda number, rows: _shuffled(rows, seed, epoch, 1 + number))
@@ -73,27 +72,6 @@ def _shuffled(rows: tf.Tensor, seed: int, epoch: tf.Tensor, use: tf.Tensor) -> t
     return tf.random.experimental.stateless_shuffle(rows, seeds, alg="philox")
 
 
-def _make_reader(
-    files: Sequence[RecordFile],
-) -> Callable[[tf.Tensor, tf.Tensor], tf.data.Dataset]:
-    """Returns a function that reads a file: its index, and number of records to skip, int64 ()."""
-    paths = tf.constant([file.path for file in files], tf.string)
-    counts = tf.constant([file.count for file in files], tf.int64)
-
-    def read(file: tf.Tensor, skipped: tf.Tensor) -> tf.data.Dataset:
-        """Returns the serialized records, string ()."""
-        records = tf.data.TFRecordDataset(paths[file])
-        return records.skip(skipped).take(counts[file] - skipped)
-
-    return read
-
-
-def read_in_order(files: Sequence[RecordFile]) -> tf.data.Dataset:
-    """Returns the serialized records of files, string ()."""
-    read, zero = _make_reader(files), tf.constant(0, tf.int64)
-    return tf.data.Dataset.range(len(files)).flat_map(lambda file: read(file, zero))
-
-
 def pretraining_evaluation_batches(
     records: Records, batch_size: int, seed: int = 0, fixed_size: bool = False
 ) -> tf.data.Dataset:
@@ -102,7 +80,7 @@ def pretraining_evaluation_batches(
     Dynamic masks are the same each time. With `fixed_size` rows of zeros, which have no tokens, fill the
     last batch up, for devices that compile each shape separately.
     """
-    batches = read_in_order(records.files).batch(batch_size)
+    batches = tf.data.TFRecordDataset([file.path for file in records.files]).batch(batch_size)
     return _prepared(batches, records, seed, fixed_size=batch_size if fixed_size else None)
 
 
