@@ -91,10 +91,9 @@ def _check_new(paths: Mapping[str, str], overwrite: bool) -> None:
 
 
 def _clear(folders: Sequence[str], kept: Collection[str] = ()) -> None:
-    """Removes work except for some names, and folders that are empty then; other files are the user's."""
+    """Removes work except for some names, and folders without other files, which are the user's."""
     for folder in filter(tf.io.gfile.isdir, folders):
-        for name in {name.rstrip("/") for name in tf.io.gfile.listdir(folder)}.difference(kept):
-            if _WORK.fullmatch(name):
-                files.remove(os.path.join(folder, name))
-        if not tf.io.gfile.listdir(folder):
-            files.remove(folder)
+        names = {name.rstrip("/") for name in tf.io.gfile.listdir(folder)}
+        work = set(filter(_WORK.fullmatch, names)).difference(kept)
+        for path in [folder] if work == names else [os.path.join(folder, name) for name in work]:
+            files.remove(path)

@@ -16,17 +16,14 @@ from albert_tf.data.pretraining.input_files import (
     find_files,
     name_files,
 )
-from albert_tf.data.pretraining.instances import (
-    MadeData,
-    PretrainingDataStats,
-)
+from albert_tf.data.pretraining.instances import PretrainingDataStats
 from albert_tf.errors import InputError, name_place, warn
 from albert_tf.options import to_json_dict
 from albert_tf.resumable import make_outputs
 from albert_tf.sources import find_model, folder_of
 from albert_tf.tasks.flags import check_addresses, load_tokenizer
 from albert_tf.tasks.pretraining_data_options import PretrainingDataOptions
-from albert_tf.tokenization import Tokenizer, train_vocabulary
+from albert_tf.tokenization import train_vocabulary
 from albert_tf.tokenization.vocabulary_files import find_vocabulary, is_lower_cased
 
 # A lower mean number of sentences per paragraph means that the text was hardly split.
@@ -99,12 +96,28 @@ def _make(
     arguments = (inputs, tokenizer, options.config, written, parts)
     if options.runner == "local":
         num_workers = options.num_workers or os.cpu_count()
-        made = shards.make_pretraining_data(*arguments, num_workers)
+        stats, sha256 = shards.make_pretraining_data(*arguments, num_workers)
     else:
         with name_place(f"--runner={options.runner}"):
-            made = beam.make_pretraining_data(*arguments, options.runner, options.runner_options)
-    sizes = [find_file(path).size for path in written]
-    described = _describe(options, inputs, made, sizes, tokenizer)
+            stats, sha256 = beam.make_pretraining_data(
+                *arguments, options.runner, options.runner_options
+            )
+    counts = stats.to_json_dict()
+    records = counts.pop("shard_records").values()
+    described = {
+        "counts": counts,
+        "shards": {
+            os.path.basename(path): {"bytes": find_file(incomplete[path]).size, "records": count}
+            for path, count in zip(options.shards, records, strict=True)
+        },
+        "vocab_size": tokenizer.vocab_size,
+        "vocabulary_sha256": tokenizer.vocabulary_sha256,
+        **stats.means(),
+        "input_files": [
+            {"path": file.path, "bytes": file.size, "sha256": sha256[file.path]} for file in inputs
+        ],
+        "options": to_json_dict(options),
+    }
     files.write_json(incomplete[options.stats_file], described)
 
 
@@ -120,33 +133,6 @@ def _train_vocabulary(
             options.do_lower_case,
             options.vocab_sentences,
         )
-
-
-def _describe(
-    options: PretrainingDataOptions,
-    inputs: list[InputFile],
-    made: MadeData,
-    sizes: list[int],
-    tokenizer: Tokenizer,
-) -> dict[str, Any]:
-    stats = made.stats
-    counts = stats.to_json_dict()
-    records = counts.pop("shard_records")
-    return {
-        "counts": counts,
-        "shards": {
-            os.path.basename(path): {"bytes": sizes[number], "records": records[str(number)]}
-            for number, path in enumerate(options.shards)
-        },
-        "vocab_size": tokenizer.vocab_size,
-        "vocabulary_sha256": tokenizer.vocabulary_sha256,
-        **stats.means(),
-        "input_files": [
-            {"path": file.path, "bytes": file.size, "sha256": made.sha256[file.path]}
-            for file in inputs
-        ],
-        "options": to_json_dict(options),
-    }
 
 
 def _print_summary(stats: PretrainingDataStats, options: PretrainingDataOptions) -> None:

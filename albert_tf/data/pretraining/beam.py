@@ -27,11 +27,7 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.data.pretraining.corpus import Chunk, count_characters, group_documents, no_text
 from albert_tf.data.pretraining.input_files import InputFile, expect_unchanged
-from albert_tf.data.pretraining.instances import (
-    MadeData,
-    PretrainingDataConfig,
-    PretrainingDataStats,
-)
+from albert_tf.data.pretraining.instances import PretrainingDataConfig, PretrainingDataStats
 from albert_tf.data.pretraining.shards import PartMaker, read_stats, write_shard
 from albert_tf.errors import InputError, ReportedError, StoppedError
 from albert_tf.tokenization import Tokenizer
@@ -68,8 +64,11 @@ def make_pretraining_data(
     folder: str,
     runner: str,
     runner_options: Sequence[str],
-) -> MadeData:
-    """Makes the records of a corpus; workers have to reach all files and `folder`."""
+) -> tuple[PretrainingDataStats, dict[str, str]]:
+    """Makes the records of a corpus; workers have to reach all files and `folder`.
+
+    Returns the counts, and the SHA-256 of each file by path.
+    """
     paths = [file.path for file in inputs]
     reading, parts = os.path.join(folder, _READING), os.path.join(folder, _PARTS)
     for name in _FILES:
@@ -89,7 +88,7 @@ def make_pretraining_data(
     if not all(map(tf.io.gfile.exists, [parts, *shards])):  # as when Dask's scheduler has ended
         raise StoppedError(f"{runner} ended before the pipeline; its own log may tell why")
     counts = files.read_json(parts)["counts"]
-    return MadeData(PretrainingDataStats.from_json_dict(counts), files.read_json(reading))
+    return PretrainingDataStats.from_json_dict(counts), files.read_json(reading)
 
 
 def _keep_error(

@@ -140,13 +140,6 @@ class PretrainingDataStats:
         )
 
 
-class MadeData(NamedTuple):
-    """What was read and made; see `CorpusReader`."""
-
-    stats: PretrainingDataStats
-    sha256: Mapping[str, str]
-
-
 class Instance(NamedTuple):
     """One sequence, without padding."""
 

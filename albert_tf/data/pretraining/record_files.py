@@ -38,18 +38,14 @@ def count_records(
 
     A file is not read if `known` has its path with the number of its `bytes`, and of its `records`.
     """
-    found = [RecordFile(path, find_file(path).size, 0) for path in paths]
-    counts = {file: known.get(file.path, _NONE) for file in found}
-    counts = {
-        file: each["records"] for file, each in counts.items() if each.get("bytes") == file.size
-    }
-    unknown = [file for file in found if file not in counts]
-    total = sum(file.size for file in unknown) / _MEGABYTE
+    sizes = [find_file(path).size for path in paths]
+    total, counts = sum(sizes) / _MEGABYTE, []
     with Progress("counting records", "MB", total, delay=SECONDS_WITHOUT_PROGRESS) as progress:
-        for file in unknown:
-            counts[file] = scan(file.path, spec)
-            progress.update(file.size / _MEGABYTE)
-    return [file._replace(count=counts[file]) for file in found]
+        for path, size in zip(paths, sizes, strict=True):
+            saved = known.get(path, _NONE)
+            counts.append(saved["records"] if saved.get("bytes") == size else scan(path, spec))
+            progress.update(size / _MEGABYTE)
+    return list(map(RecordFile, paths, sizes, counts))
 
 
 def scan(path: str, spec: RecordSpec) -> int:

@@ -27,7 +27,6 @@ from albert_tf.data.pretraining.instances import (
     KEY_BITS,
     ChunkMaker,
     KeyedRecord,
-    MadeData,
     PretrainingDataConfig,
     PretrainingDataStats,
 )
@@ -55,10 +54,11 @@ def make_pretraining_data(
     shards: Sequence[str],
     folder: str,
     num_workers: int,
-) -> MadeData:
+) -> tuple[PretrainingDataStats, dict[str, str]]:
     """Makes the records of a corpus, with `num_workers` processes at most.
 
-    Existing shards are taken for complete, and so are the parts in `folder`, which exists.
+    Existing shards are taken for complete, and so are the parts in `folder`, which exists. Returns the
+    counts, and the SHA-256 of each file by path.
     """
     paths = [file.path for file in inputs]
     reader = config.read(paths)
@@ -83,7 +83,7 @@ def make_pretraining_data(
     with Progress("writing", "instances", stats.instances) as progress:
         for number in run_tasks(write, range(len(shards)), workers):
             progress.update(stats.shard_records[number])
-    return MadeData(stats, reader.sha256)
+    return stats, reader.sha256
 
 
 class PartMaker:
@@ -114,9 +114,10 @@ class PartMaker:
     def _write(self, path: str, chunk: Chunk) -> None:
         stats = PretrainingDataStats()
         keys, ends = array.array("Q"), array.array("Q", [0])
+        local = None if "://" in self._folder else self._folder
         with (
             files.write_atomically(path) as incomplete,
-            tempfile.SpooledTemporaryFile(_MAX_BYTES) as unsorted,
+            tempfile.SpooledTemporaryFile(_MAX_BYTES, dir=local) as unsorted,
             tf.io.gfile.GFile(incomplete, "wb") as file,
         ):
             for key, record in self._make_records(chunk, stats):

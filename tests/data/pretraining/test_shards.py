@@ -45,9 +45,9 @@ def make(corpus, tokenizer, folder, objective="sop", num_workers=1, num_shards=3
     (folder / "parts").mkdir(exist_ok=True, parents=True)
     paths = [str(folder / f"shard{number}") for number in range(num_shards)]
     where = (paths, str(folder / "parts"))
-    made = shards.make_pretraining_data(corpus, tokenizer, config, *where, num_workers)
+    stats, _ = shards.make_pretraining_data(corpus, tokenizer, config, *where, num_workers)
     counts = [sum(1 for _ in tf.data.TFRecordDataset(path)) for path in paths]
-    assert counts == [made.stats.shard_records[number] for number in range(num_shards)]
+    assert counts == [stats.shard_records[number] for number in range(num_shards)]
     return [pathlib.Path(path).read_bytes() for path in paths]
 
 
