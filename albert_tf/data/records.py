@@ -98,7 +98,7 @@ class RecordSpec:
                 for feature in self.features
             }
 
-    def find_fault(self, serialized: bytes) -> str | None:
+    def _find_fault(self, serialized: bytes) -> str | None:
         """Returns what is wrong with a record, or None."""
         try:
             fields = tf.train.Example.FromString(serialized).features.feature
@@ -131,7 +131,7 @@ class RecordSpec:
         # TensorFlow's message contains the record, which need not be text.
         except (tf.errors.InvalidArgumentError, UnicodeDecodeError):
             for number, record in enumerate(records, first):
-                if fault := self.find_fault(record):
+                if fault := self._find_fault(record):
                     raise InputError(f"{path}, record {number}: {fault}") from None
 
 

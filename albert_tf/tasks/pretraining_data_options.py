@@ -5,7 +5,7 @@ import os
 from typing import TYPE_CHECKING, Literal
 
 from albert_tf.data.pretraining.corpus import CorpusConfig
-from albert_tf.data.pretraining.input_files import shard_path, stats_file_of
+from albert_tf.data.pretraining.input_files import stats_file_of
 from albert_tf.data.pretraining.masking import MaskingConfig
 from albert_tf.data.pretraining.segments import SegmentConfig
 from albert_tf.errors import InputError
@@ -111,8 +111,11 @@ class PretrainingDataOptions(CorpusConfig, SegmentConfig, MaskingConfig):
     @property
     def shards(self) -> list[str]:
         """The record files to write."""
+        if self.num_shards == 1:
+            return [self.output_file]
+        stem, suffix = os.path.splitext(self.output_file)
         return [
-            shard_path(self.output_file, number, self.num_shards)
+            f"{stem}-{number:05d}-of-{self.num_shards:05d}{suffix}"
             for number in range(self.num_shards)
         ]
 

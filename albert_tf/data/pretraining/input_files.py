@@ -140,12 +140,6 @@ def _split(parts: Iterable[bytes], size: int) -> Iterator[bytes]:
             yield part[start : start + size]
 
 
-def shard_path(path: str, number: int, num_shards: int) -> str:
-    """Returns the path of a shard of a record file, which is the file itself if it is the only one."""
-    stem, suffix = os.path.splitext(path)
-    return path if num_shards == 1 else f"{stem}-{number:05d}-of-{num_shards:05d}{suffix}"
-
-
 def stats_file_of(path: str) -> str:
     """Returns the path of the stats file next to a record file or its shards."""
     stem, _ = os.path.splitext(path)

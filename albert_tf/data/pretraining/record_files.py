@@ -54,7 +54,7 @@ def scan(path: str, spec: RecordSpec) -> int:
     try:
         for _ in _payloads(path, spec):
             count += 1
-    except _DamagedError as error:
+    except InputError as error:
         damage = error
     records = tf.data.TFRecordDataset(path).take(count)
     done = 0
@@ -66,7 +66,7 @@ def scan(path: str, spec: RecordSpec) -> int:
                 done += len(group)
             break
         except tf.errors.DataLossError:
-            damage = _DamagedError(path, done)
+            damage = _damaged(path, done + 1)
     if damage:
         raise damage
     if not done:
@@ -74,11 +74,9 @@ def scan(path: str, spec: RecordSpec) -> int:
     return done
 
 
-class _DamagedError(InputError):
-    """The rest of a file, after some records, cannot be read."""
-
-    def __init__(self, path: str, count: int, damage: str = "damaged or cut short"):
-        super().__init__(f"{path}, record {count + 1}: {damage}; expected a complete TFRecord file")
+def _damaged(path: str, number: int, damage: str = "damaged or cut short") -> InputError:
+    """Returns the error for a file that cannot be read from a record on."""
+    return InputError(f"{path}, record {number}: {damage}; expected a complete TFRecord file")
 
 
 def first_record(path: str, spec: RecordSpec) -> bytes:
@@ -93,16 +91,16 @@ def _payloads(path: str, spec: RecordSpec) -> Iterator[bytes]:
     records that are not asked for yet.
     """
     with files.explain_unreadable(path), tf.io.gfile.GFile(path, "rb") as file:
-        for count in itertools.count():
+        for number in itertools.count(1):
             if not (header := file.read(_HEADER.size)):
                 return
             if len(header) < _HEADER.size:
-                raise _DamagedError(path, count)
+                raise _damaged(path, number)
             length, _ = _HEADER.unpack(header)
             if length > spec.max_bytes:
                 too_large = f"{length} bytes, at most {spec.max_bytes} expected"
-                raise _DamagedError(path, count, f"damaged or too large: {too_large}")
+                raise _damaged(path, number, f"damaged or too large: {too_large}")
             rest = file.read(length + _CHECKSUM_BYTES)
             if len(rest) < length + _CHECKSUM_BYTES:
-                raise _DamagedError(path, count)
+                raise _damaged(path, number)
             yield rest[:length]
