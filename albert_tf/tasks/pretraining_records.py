@@ -67,11 +67,12 @@ def open_records(
         stats[flag] = _read_stats(paths[flag])
     if both := sorted(set(paths["input_file"]) & set(paths["eval_input_file"])):
         warn(f"--eval_input_file: --input_file has {name_files(both)} too")
-    tokenizer = _load_tokenizer(options, {**stats["input_file"], **stats["eval_input_file"]})
+    all_stats = stats["input_file"] | stats["eval_input_file"]
+    tokenizer = _load_tokenizer(options, all_stats)
     if tokenizer is not None:
         check_vocab_size(tokenizer, config, options.albert_config_file)
     _check_stats(stats, tokenizer, options, config)
-    known = _known_counts(options, stats["input_file"] | stats["eval_input_file"])
+    known = _known_counts(options, all_stats)
     records = {flag: _open(options, config, flag, paths[flag], known, tokenizer) for flag in _FLAGS}
     return records, tokenizer
 
@@ -214,5 +215,5 @@ def explain_bad_records(records: Mapping[str, Records]) -> Iterator[None]:
     except (tf.errors.DataLossError, tf.errors.InvalidArgumentError, UnicodeDecodeError):
         for each in records.values():
             for file in each.files:
-                scan(file.path, each.spec)
+                scan(file.path, each.spec, checks=True)
         raise

@@ -26,6 +26,7 @@ from tests.tasks.language import (
     LENGTH,
     make_dynamic_options,
     make_options,
+    spoil,
     write_language,
 )
 
@@ -145,6 +146,14 @@ def write_few(folder, count):
     path = folder / "few.tfrecord"
     write_language(path, count, seed=1)
     return path, {"input_file": (str(path),), "eval_input_file": (), "do_eval": False}
+
+
+def test_bad_record_ends_the_run_with_one_line(language_data, tmp_path):
+    path, changes = write_few(tmp_path, 40)
+    spoil(path, 23, "input_ids", [97] * LENGTH)
+    one_line = rf"^{path}, record 23: feature 'input_ids' has id 97, expected ids [^\n]*\Z"
+    with pytest.raises(InputError, match=one_line):
+        run(make_options(language_data, tmp_path / "out", **changes))
 
 
 def test_few_records_devices_and_updates_are_said(language_data, tmp_path, capsys, monkeypatch):

@@ -57,8 +57,9 @@ def test_a_bad_record_is_named(path, number, record, fault):
     records[number - 1] = record
     records[400] = b"\xff"  # a later one
     write_records(path, records)
+    assert scan(path, IDS) == 600
     with pytest.raises(InputError, match=f"^{path}, record {number}: {fault}$"):
-        scan(path, IDS)
+        scan(path, IDS, checks=True)
 
 
 def size_of(records):
@@ -139,7 +140,7 @@ def write(path, spec=SPEC, records=None):
 def test_a_record_of_another_form_is_named(tmp_path, features, fault):
     path = write(tmp_path / "a", RecordSpec(tuple(features)))
     with pytest.raises(InputError, match=f"^{path}, record 1: .*{fault}$"):
-        scan(path, SPEC)
+        scan(path, SPEC, checks=True)
 
 
 def test_files_without_records_are_named(tmp_path):
