@@ -42,15 +42,13 @@ def make_outputs(
             it checks itself, as they are kept for any request.
     """
     work = os.path.basename(name) + files.INCOMPLETE
-    digest = hashlib.sha256(json.dumps(request).encode()).hexdigest()
-    # The one next to `name` is cleared last, as it says that all files are complete.
+    main = os.path.join(os.path.dirname(name), work)
+    # The main one is cleared last, as it says that all files are complete.
     folders = sorted(
-        {os.path.join(os.path.dirname(path), work) for path in (name, *paths)},
-        key=(name + files.INCOMPLETE).__eq__,
+        {main, *(os.path.join(os.path.dirname(path), work) for path in paths)}, key=main.__eq__
     )
-    parts, complete = (
-        os.path.join(folders[-1], *names) for names in ([_PARTS], [digest, _COMPLETE])
-    )
+    digest = hashlib.sha256(json.dumps(request).encode()).hexdigest()
+    parts, complete = os.path.join(main, _PARTS), os.path.join(main, digest, _COMPLETE)
     incomplete = {
         path: os.path.join(os.path.dirname(path), work, digest, os.path.basename(path))
         for path in paths
@@ -66,7 +64,7 @@ def make_outputs(
             make(incomplete, parts)
         except StoppedError as error:
             raise StoppedError(
-                f"{error}; complete work is kept in '{folders[-1]}', the same command resumes"
+                f"{error}; complete work is kept in '{main}', the same command resumes"
             ) from error
         except InputError:
             _clear(folders)
