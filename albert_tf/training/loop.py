@@ -7,7 +7,6 @@ A run writes to its folder:
                            those of the end
     metrics.jsonl          one line per report: step, split, metrics
     interval.jsonl         in a run that was stopped: what the next report will count
-    bad_steps.jsonl        one line per skipped step: step, records
     train/, eval/          the same metrics as TensorBoard summaries
 
 A killed run loses the updates after its newest checkpoint, and `metrics.jsonl` loses their reports when
@@ -34,7 +33,7 @@ from albert_tf.training.checkpoint_manager import (
     Checkpoints,
     remove_temporary_files,
 )
-from albert_tf.training.reports import BadSteps, Callback, Interval, NameRecords, Reports
+from albert_tf.training.reports import BadSteps, Callback, Interval, Reports
 from albert_tf.training.trainer import Trainer
 
 _STDERR = 2
@@ -102,7 +101,6 @@ def train(
     plan: TrainingPlan,
     batches_from: Callable[[int], tf.data.Dataset],
     evaluate: Callable[[], dict[str, float]] | None,
-    name_records: NameRecords | None = None,
     callback: Callback | None = None,
 ) -> None:
     """Trains from the trainer's step, which is 0 or that of `resume`, to the end of the plan.
@@ -119,7 +117,7 @@ def train(
         evaluate,
         Checkpoints(options.output_dir, trainer.state, options.keep_checkpoint_max),
         Reports(options.output_dir, progress, trainer.is_chief, callback),
-        BadSteps(options.max_bad_steps, options.output_dir, name_records),
+        BadSteps(options.max_bad_steps),
         Preemption(trainer.is_alone),
     ).run()
 
