@@ -241,10 +241,7 @@ class _Export:
         yield "## Metrics"
         yield _metrics_table(evaluations)
         yield "## Files"
-        of_saved_model = (
-            " `albert_tf.load` predicts with this folder, `embed_texts.py` embeds with it as `--model`, "
-            "and the other scripts evaluate and predict with it as `--exported_model`."
-        )
+        of_saved_model = " `albert_tf.load` predicts, evaluates and embeds with this folder."
         yield (
             "`assets/` holds the config, the vocabulary and `task.json`, the kind of the model."
             + of_saved_model * is_saved_model

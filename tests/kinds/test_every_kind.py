@@ -216,16 +216,12 @@ def test_lines_are_answered_the_same(name, trained, predicted, monkeypatch, caps
     rows = zip(*texts, strict=True)
     flat = ([*row] if isinstance(row[-1], str) else [*row[:-1], *row[-1]] for row in rows)
     lines = "\n".join("\t".join(fields) for fields in flat).encode()
-    places = [{"output_dir": str(folder / "out")}]
-    if name == "classification":
-        places.append({"exported_model": str(folder / "exported" / "ids" / "1")})
-    for place in places:
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(lines)))
-        capsys.readouterr()
-        run(ClassificationOptions(task_name=None, predict_file="-", **place))
-        header, *answers = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
-        assert tuple(header) == read_kind(folder / "out").answer_columns
-        assert_same([SAMPLES[name].answer(fields) for fields in answers], expected)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(lines)))
+    capsys.readouterr()
+    run(ClassificationOptions(task_name=None, predict_file="-", output_dir=str(folder / "out")))
+    header, *answers = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert tuple(header) == read_kind(folder / "out").answer_columns
+    assert_same([SAMPLES[name].answer(fields) for fields in answers], expected)
 
 
 @each_kind
@@ -248,13 +244,8 @@ def test_evaluations_agree(name, trained, tmp_path):
         received = run(dataclasses.replace(options, **alone))
         assert (received["threshold_plant"], read_kind(out).thresholds) == (0.5, ())
     dev_file = "predict_file" if SAMPLES[name].module is plants else "dev_file"
-    exported = type(options)(
-        exported_model=str(folder / "exported" / "ids" / "1"),
-        output_dir=str(tmp_path),
-        do_eval=True,
-        **{dev_file: getattr(options, dev_file)},
-    )
-    assert run(exported) == pytest.approx(metrics, abs=1e-4)
+    exported = albert_tf.load(folder / "exported" / "ids" / "1")
+    assert exported.evaluate(getattr(options, dev_file)) == pytest.approx(metrics, abs=1e-4)
 
 
 def test_embed_texts_reads_the_folder_of_an_embedder(trained, tmp_path):
@@ -276,10 +267,6 @@ def test_the_folder_of_another_pooling_or_task_is_refused(trained):
     message = r"--output_dir=.*: holds the checkpoints of a run with pooling mean; --poo"
     with pytest.raises(InputError, match=message):
         run(dataclasses.replace(options, pooling="cls"))
-    place = {"exported_model": str(folder / "exported" / "ids" / "1"), "predict_file": "-"}
-    message = r"--exported_model=.*: holds the checkpoints of a run with pooling mean; -"
-    with pytest.raises(InputError, match=message):
-        run(ClassificationOptions(pooling="cls", **place))
     other = trained("regression")[0]
     of_other = {name: getattr(other, name) for name in ("output_dir", "albert_config_file")}
     with pytest.raises(InputError, match="a model of another task: task_name regression, but"):

@@ -73,7 +73,7 @@ def test_card_has_the_exports_metrics(form, weights, evaluations, data, trained,
     assert f"| held-out data | {' | '.join(columns)} |" in card
     assert f"Matrices are stored in {weights or 'float32'}." in card
     assert ("from training are those of the weights before" in card) == (weights is not None)
-    assert ("--exported_model" in card) == is_saved_model
+    assert ("albert_tf.load" in card) == is_saved_model
     assert ("| input | `text_b` | string (?,) |" in card) == (form == "openvino")
     if not is_saved_model:
         of_openvino = {"model.xml", "model.bin"}
@@ -86,14 +86,12 @@ def test_card_has_the_exports_metrics(form, weights, evaluations, data, trained,
     assert losses[len(evaluations) - 1] == pytest.approx(metrics["loss"], abs=1e-4)
     assert losses[0] == pytest.approx(metrics["loss"], abs=0.05 if weights else 1e-4)
     if is_saved_model:
-        of_folder = {"exported_model": str(folder), "output_dir": str(tmp_path / "out")}
-        asked = {"do_eval": True, "dev_file": pair_files(data)["dev_file"]}
-        assert run(ClassificationOptions(**of_folder, **asked)) == pytest.approx(metrics, abs=1e-5)
+        received = load(str(folder)).evaluate(pair_files(data)["dev_file"])
+        assert received == pytest.approx(metrics, abs=1e-5)
 
 
 def test_folder_without_a_saved_model_is_refused(exported, tmp_path):
     folder = tmp_path / "broken"
     shutil.copytree(exported / "ids" / "1" / "assets", folder / "assets")
-    options = ClassificationOptions(exported_model=str(folder), predict_file="-")
-    with pytest.raises(InputError, match=r"--exported_model=.*broken: holds no SavedModel"):
-        run(options)
+    with pytest.raises(InputError, match=r"^load\(.*broken'\): holds no trained model"):
+        load(str(folder))

@@ -124,19 +124,9 @@ def test_finished_folder_is_fixed(data, trained, tmp_path, monkeypatch, changes,
     assert before == {path: path.read_bytes() for path in trained.glob("*.*")}
 
 
-@pytest.mark.parametrize("flag", ["output_dir", "exported_model"])
-def test_empty_folder_is_refused(tmp_path, flag):
-    options = ClassificationOptions(**{flag: str(tmp_path)}, predict_file="-")
-    with pytest.raises(InputError, match=rf"--{flag}={tmp_path}: holds no classifier"):
-        run(options)
-
-
-def test_exported_model_refuses_another_vocabulary(exported, tmp_path):
-    write_vocabulary(tmp_path / "other.model", seed=1)
-    other = {"spm_model_file": str(tmp_path / "other.model"), "predict_file": "-"}
-    options = ClassificationOptions(exported_model=str(exported / "ids" / "1"), **other)
-    message = r"^--exported_model=.*: was trained with another vocabulary than .*other\.model"
-    with pytest.raises(InputError, match=message):
+def test_empty_folder_is_refused(tmp_path):
+    options = ClassificationOptions(output_dir=str(tmp_path), predict_file="-")
+    with pytest.raises(InputError, match=rf"--output_dir={tmp_path}: holds no classifier"):
         run(options)
 
 

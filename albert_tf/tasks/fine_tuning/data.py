@@ -271,16 +271,18 @@ def _warn_of_shared_rows(train: Sequence[Any], dev_sets: Mapping[str, Sequence[A
 
 
 def read_model_kind(options: FineTuningOptions) -> Kind:
-    """Returns the kind of the trained folder or the exported model."""
-    if not tf.io.gfile.exists(os.path.join(options.model_dir, KIND_FILE)):
-        raise InputError(f"{options.model_flag}: holds no fine-tuned model: no {KIND_FILE}")
-    return read_kind(options.model_dir)
+    """Returns the kind of the trained folder."""
+    if not tf.io.gfile.exists(os.path.join(options.output_dir, KIND_FILE)):
+        raise InputError(
+            f"--output_dir={options.output_dir}: holds no fine-tuned model: no {KIND_FILE}"
+        )
+    return read_kind(options.output_dir)
 
 
 def check_kind(options: FineTuningOptions, kind: Kind) -> None:
     """Checks that the model that the run starts from was trained on the same task."""
-    if options.exported_model or has_checkpoint(options):
-        path = os.path.join(options.model_dir, KIND_FILE)
+    if has_checkpoint(options):
+        path = os.path.join(options.output_dir, KIND_FILE)
         there = read_description(options, path, lambda _: read_model_kind(options))
         if there:
             same = ("task_name", "name", "labels")
@@ -302,7 +304,7 @@ def _check_task(options: FineTuningOptions, there: Kind, expected: Mapping[str, 
     for name, value in expected.items():
         if getattr(there, name) != value:
             raise InputError(
-                f"{options.model_flag}: holds a model of another task: "
+                f"--output_dir={options.output_dir}: holds a model of another task: "
                 f"{'kind' if name == 'name' else name} {_shown(getattr(there, name))}, but this run has "
                 f"{_shown(value)}"
             )
@@ -312,7 +314,7 @@ def _check_fields(options: FineTuningOptions, there: Kind, kind: Kind) -> None:
     for name in (*kind.of_weights, *(kind.of_training if options.do_train else ())):
         if getattr(there, name) != getattr(kind, name):
             raise InputError(
-                f"{options.model_flag}: holds the checkpoints of a run with {name} "
+                f"--output_dir={options.output_dir}: holds the checkpoints of a run with {name} "
                 f"{getattr(there, name)}; --{name} says {getattr(kind, name)}"
             )
 
