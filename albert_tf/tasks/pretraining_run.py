@@ -108,7 +108,7 @@ def run(options: PretrainingOptions) -> dict[str, float]:
         explain_mistakes(records),
     ):
         if options.do_train:
-            _train(options, config, evaluator, records, tokenizer, evaluate)
+            _train(options, evaluator, records, tokenizer, evaluate)
         if not options.do_eval:
             return {}
         if options.do_train or options.init_checkpoint is None:
@@ -165,7 +165,6 @@ def _make_evaluator(options: PretrainingOptions, config: AlbertConfig) -> Evalua
 
 def _train(
     options: PretrainingOptions,
-    config: AlbertConfig,
     trainer: Trainer,
     records: Mapping[str, Records],
     tokenizer: Tokenizer | None,
@@ -175,20 +174,25 @@ def _train(
     order = RecordOrder(
         of_training, options.train_batch_size, options.shuffle_buffer, options.random_seed
     )
-    plan = TrainingPlan(
-        options, "pretraining", options.num_train_steps, best_metric="loss", higher_is_better=False
-    )
     if trainer.is_chief and tokenizer is None:
         warn(
             f"--output_dir={options.output_dir} will hold no vocabulary, as that of the records "
             "is not known; --spm_model_file or --vocab_file names it"
         )
-    with start_or_resume(options, config, trainer, trainer.model, tokenizer):
+    with start_or_resume(options, trainer, trainer.model, tokenizer) as write_best:
         if trainer.is_chief:
             save_records(options, records)
             num_records = sum(file.count for file in of_training.files)
             warn_of_large_batch(options, num_records, "records")
         check = LearningCheck(pretraining_batches(order).as_numpy_iterator(), options.warmup_steps)
+        plan = TrainingPlan(
+            options,
+            write_best,
+            "pretraining",
+            options.num_train_steps,
+            best_metric="loss",
+            higher_is_better=False,
+        )
         batches_from = functools.partial(pretraining_batches, order)
         train(trainer, plan, batches_from, evaluate, order.names, check)
     metrics = ("accuracy", "perplexity")

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import InputError
+from albert_tf.model_folder import read_own
 from albert_tf.tasks.fine_tuning.classification import ClassificationOptions
 from albert_tf.tasks.fine_tuning.run import run
 from albert_tf.tasks.loading import load
@@ -33,7 +34,7 @@ def test_export_without_tensorflow_text(trained, exported, tmp_path, monkeypatch
 
 
 def test_assets_and_card_say_what_the_model_is(trained, exported):
-    best = json.loads(next((trained / "best").glob("*.json")).read_text())
+    best = read_own(str(trained / "best"))["metrics"]
     card = (exported / "ids" / "1" / "README.md").read_text()
     assert f"| accuracy | {best['accuracy']:.4f} |" in card
     assert re.search(r"\| step \| \d+ \|", card)
@@ -41,13 +42,11 @@ def test_assets_and_card_say_what_the_model_is(trained, exported):
     assert "| output | `label` | string (?,) |" in card
     for form in ("ids", "text"):
         assets = exported / form / "1" / "assets"
-        assert json.loads((assets / "task.json").read_text())["labels"] == ["animal", "plant"]
-        config = json.loads((assets / "run_options.json").read_text())
-        assert config["do_lower_case"]
-        vocabulary = (assets / "vocabulary.model").read_bytes()
-        assert config["vocabulary_sha256"] == hashlib.sha256(vocabulary).hexdigest()
-        assert config["vocabulary_sha256"] in (assets.parent / "README.md").read_text()
-        assert json.loads((assets / "albert_config.json").read_text())["vocab_size"] == 50
+        assert read_own(str(assets))["kind"]["labels"] == ["animal", "plant"]
+        assert json.loads((assets / "tokenizer_config.json").read_text())["do_lower_case"]
+        sha256 = hashlib.sha256((assets / "spiece.model").read_bytes()).hexdigest()
+        assert sha256 in (assets.parent / "README.md").read_text()
+        assert json.loads((assets / "config.json").read_text())["vocab_size"] == 50
 
 
 @pytest.mark.parametrize(
@@ -80,7 +79,7 @@ def test_card_has_the_exports_metrics(form, weights, evaluations, data, trained,
         files = of_openvino if form == "openvino" else {f"model.{form}"}
         assert {path.name for path in folder.iterdir()} == {"README.md", "assets", *files}
     names = {path.name for path in (folder / "assets").iterdir()}
-    assert names >= {"labels.txt", "vocabulary.model", "albert_config.json", "task.json"}
+    assert names >= {"config.json", "labels.txt", "spiece.model", "tokenizer_config.json"}
     losses = list(map(float, re.search(r"\| loss \| ([\d. |]+)\|", card).group(1).split("|")))
     # The evaluation before a conversion is not of rounded weights.
     assert losses[len(evaluations) - 1] == pytest.approx(metrics["loss"], abs=1e-4)

@@ -187,7 +187,7 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
 
     def _stored_values(self, recipe: Recipe | None) -> dict[str, Any]:
         """Returns the values of the recipe, or those of the model that is used without training."""
-        from albert_tf.tasks.common import name_remedy
+        from albert_tf.model_folder import find_best
         from albert_tf.tasks.trained_folder import read_trained
 
         if recipe:
@@ -196,11 +196,9 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
                 # In a training of another length the warm-up is the same fraction.
                 values["warmup_steps"] = None
                 values["warmup_proportion"] = recipe.warmup_steps / recipe.num_train_steps
-        elif self.do_train:
-            values = {}
         else:
-            with name_remedy():
-                values = read_trained(self.output_dir)
+            best = None if self.do_train else find_best(self.output_dir)
+            values = read_trained(best) if best else {}
         return {name: value for name, value in values.items() if value is not None}
 
     def _describe(self, recipe: Recipe) -> str:

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.checkpoints.loading import load_checkpoint
-from albert_tf.config import CONFIG_FILE, AlbertConfig
+from albert_tf.config import AlbertConfig
 from albert_tf.data.batches import make_batch
 from albert_tf.errors import InputError, name_place
 from albert_tf.export import ExportDetails, export
@@ -22,11 +22,12 @@ from albert_tf.export.runtimes import Predict
 from albert_tf.export.saved_models import INPUTS
 from albert_tf.export.weights import round_to_int8
 from albert_tf.kinds import Kind
+from albert_tf.model_folder import find_best, replace_own
 from albert_tf.models import AlbertEncoder
 from albert_tf.tasks.common import (
     check_output_dir,
+    described_folder,
     find_init_model,
-    has_checkpoint,
     load_config,
     make_evaluator,
     start_devices,
@@ -46,7 +47,7 @@ from albert_tf.tasks.fine_tuning.predictions import (
 )
 from albert_tf.tasks.fine_tuning.training import FineTuning
 from albert_tf.tasks.flags import check_addresses, check_vocab_size
-from albert_tf.tasks.trained_folder import check_vocabulary, options_asset, write_kind
+from albert_tf.tasks.trained_folder import check_vocabulary
 from albert_tf.training import (
     Evaluator,
     best_metrics,
@@ -81,9 +82,9 @@ def run(
     # Otherwise rows that were trained on could be held out.
     of_dev_set = ("random_seed", "dev_fraction", "dev_file") if options.holds_out else ()
     check_output_dir(options, config, ("do_lower_case", *of_dev_set))
-    if has_checkpoint(options):
+    if folder := described_folder(options):
         with name_place(f"--output_dir={options.output_dir}"):
-            check_vocabulary(options.output_dir, tokenizer)
+            check_vocabulary(folder, tokenizer)
     with explain_full_memory():
         data = read_data(options, tokenizer, in_memory, config.max_position_embeddings)
         check(data)
@@ -160,7 +161,7 @@ class _Run:
         """Chooses thresholds that suit the dev set, and writes them."""
         kind = self.kind.fit(self.data.dev_set.examples, predictions)
         if kind != self.kind:
-            write_kind(self.options.output_dir, kind)
+            replace_own(find_best(self.options.output_dir), kind=kind.to_dict())
         self.kind = kind
 
     def _write_evaluation(self, predictions: Sequence[Any]) -> dict[str, float]:
@@ -214,12 +215,8 @@ class _Run:
         return self.options.export_format in OF_RUNTIMES
 
     def _export_details(self, metrics: dict[str, float]) -> ExportDetails:
-        """Returns the assets that `albert_tf.load` reads, and the metrics."""
+        """Returns the form of the export, and the metrics for its model card."""
         options = self.options
-        contents = {
-            CONFIG_FILE: files.to_json(self.config.to_dict()).encode(),
-            **self.kind.assets(),
-        }
         # Other formats are converted after this evaluation.
         is_exported = options.export_format == "saved_model"
         evaluations = {
@@ -229,7 +226,6 @@ class _Run:
         return ExportDetails(
             options.export_format,
             options.export_weights,
-            options_asset(self.data.tokenizer, contents),
             {name: values for name, values in evaluations.items() if values},
             self._calibration_inputs() if options.calibrates else (),
             self._evaluate_exported if options.do_eval and self._evaluates_file else None,
