@@ -69,11 +69,11 @@ def folder_of(path: str) -> str:
 def read_config(path: str) -> Any:
     """Returns the content of a `config.json`, without our key if others have saved it again."""
     values = files.read_json(path)
-    if not isinstance(values, Mapping) or OWN not in values:
+    if not isinstance(values, Mapping) or not (OWN in values or _has_checksum(values)):
         return values
     if _OF_OTHERS in values:
         return {key: value for key, value in values.items() if key != OWN}
-    own = values[OWN]
+    own = values.get(OWN)
     if not isinstance(own, Mapping) or not isinstance(own.get(_SHA256), Mapping):
         raise InputError(f"{path}: key '{OWN}' is not as this package writes it")
     written_by = str(own.get("version"))
@@ -135,6 +135,11 @@ def check_sum(path: str) -> str:
             "damaged or of another model"
         )
     return received
+
+
+def _has_checksum(values: Mapping[str, Any]) -> bool:
+    """Returns whether there is our key, whatever damage has made of its name."""
+    return any(isinstance(value, Mapping) and _CHECKSUM in value for value in values.values())
 
 
 def _checksum(values: Mapping[str, Any]) -> str:
