@@ -101,9 +101,9 @@ def embed() -> None:
 
 
 def convert() -> None:
-    r"""Converts a checkpoint to TensorFlow 1's format, Hugging Face's or ours, or to a SavedModel.
+    r"""Converts a model to Hugging Face's format or TensorFlow 1's, or to a SavedModel.
 
-    The input may have any of these formats, or brightmart's or KerasHub's. Its format is detected;
+    The input may have either of these formats, or brightmart's or KerasHub's. Its format is detected;
     --from only checks it.
 
     Usage:

@@ -1,31 +1,34 @@
-"""Makes our models from checkpoints of other formats, and saves them in these formats."""
+"""Makes models from checkpoints of any format; writes folders and TensorFlow 1's checkpoints."""
 
+import contextlib
 import dataclasses
+import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import keras
 import numpy as np
-import safetensors.numpy
 import tensorflow as tf
 
 from albert_tf import files
 from albert_tf._version import __version__
 from albert_tf.checkpoints.hugging_face import (
-    CONFIG_FILE,
     PROJECTION,
     HuggingFaceConfig,
     ModelType,
     ProblemType,
+    config_there,
     generic_labels,
     layout_of,
     model_type_of,
 )
 from albert_tf.checkpoints.hugging_face_reader import WEIGHTS_FILE, FolderReader
-from albert_tf.checkpoints.loading import LoadReport, load_reader, open_checkpoint
+from albert_tf.checkpoints.loading import LoadReport, load_reader, open_checkpoint, variables_of
 from albert_tf.checkpoints.names import in_groups, stored_as_original
-from albert_tf.checkpoints.tensor_files import (
+from albert_tf.checkpoints.safetensors_files import write_tensors
+from albert_tf.checkpoints.tensors import (
     TensorReader,
     tensors_of,
     variables_by_path,
@@ -33,6 +36,7 @@ from albert_tf.checkpoints.tensor_files import (
 )
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, name_place
+from albert_tf.model_folder import CONFIG_FILE, OWN, write_config
 from albert_tf.models import (
     AlbertClassifier,
     AlbertConditionalSpanLabeler,
@@ -65,6 +69,13 @@ class _Architecture(NamedTuple):
     options: Mapping[str, Any] = {}
 
 
+# The kinds that they have -> the meaning of the outputs, there.
+_PROBLEM_TYPES: Mapping[str, ProblemType | None] = {
+    "classification": "single_label_classification",
+    "regression": "regression",
+    "multi_label": "multi_label_classification",
+    **dict.fromkeys(("embedding", "multiple_choice", "question_answering", "token_classification")),
+}
 _WITH_DROPOUT = AlbertClassifier | AlbertMultipleChoice | AlbertTokenClassifier
 # By the names of the classes after `Albert` and `Bert`.
 _ARCHITECTURES = {
@@ -85,7 +96,8 @@ def load_model(config: AlbertConfig, path: str) -> tuple[keras.Model, LoadReport
     raises the same errors. Nothing of the model may be missing.
     """
     reader = open_checkpoint(path)
-    make = _make_hugging_face_model if isinstance(reader, FolderReader) else _make_model
+    is_theirs = reader.format_name == "hugging_face"
+    make = _make_hugging_face_model if is_theirs else _make_model
     with name_place(reader.prefix):
         model = make(reader.config_here(config), reader)
     return model, load_reader(model, reader)
@@ -131,12 +143,15 @@ def _make_hugging_face_model(config: AlbertConfig, reader: FolderReader) -> kera
     return model_class(encoder, **options)
 
 
-def architecture_of(model: BaseModel) -> str:
+def architecture_of(model: keras.Model) -> str:
     """Returns the class of `transformers` as which a model is written; raises an `InputError` if none."""
+    config = _encoder_of(model).config
+    model_type = model_type_of(config)
+    config_there(config, model_type)
     for end, (model_class, _, _, options) in _ARCHITECTURES.items():
         is_same = all(getattr(model, name, None) == value for name, value in options.items())
-        if isinstance(model, model_class) and is_same:
-            return _class_name(model_type_of(model.config), end)
+        if type(model) is model_class and is_same:
+            return _class_name(model_type, end)
     raise InputError(f"{type(model).__name__}: Hugging Face has no model with such a head")
 
 
@@ -144,71 +159,98 @@ def _class_name(model_type: ModelType, end: str) -> str:
     return f"{model_type.capitalize()}{end}"
 
 
-def save_hugging_face(
+def save_model(
     model: keras.Model,
     directory: str,
-    labels: Sequence[str] = (),
-    problem_type: ProblemType | None = None,
-    more_files: Mapping[str, bytes] | None = None,
+    kind: Any = None,
     dtype: WeightType = "float32",
+    **description: Any,
 ) -> None:
     """Writes a model as a folder that `from_pretrained` of `transformers` reads.
 
-    A model with sharing `none` and E == H is written as a BERT, any other as an ALBERT. The folder has a
-    model card, `README.md`, and can be uploaded to the Hub as it is.
+    A model with sharing `none` and E == H is written as a BERT, any other as an ALBERT, and one that
+    Hugging Face does not have in the same layout, which only this package reads. The folder has a model
+    card, `README.md`, and can be uploaded to the Hub as it is.
 
     Args:
         model: an encoder, or a model with one.
-        directory: the folder; it must not exist or must be empty.
-        labels: names of the classes of an `AlbertClassifier` or an `AlbertTokenClassifier`; by default
-            `LABEL_0` and so on.
-        problem_type: meaning of the outputs of an `AlbertClassifier`, if known.
-        more_files: further files, name -> content, such as those from
-            `albert_tf.tokenization.hugging_face_tokenizer.hugging_face_files`.
+        directory: the folder; one that exists is replaced.
+        kind: its `albert_tf.kinds.Kind`, if it has one.
         dtype: type in which the weights are stored.
+        **description: more arguments of `write_description`.
 
     Raises:
-        InputError: they have no such model, or the number of labels is not the number of classes.
         StoppedError: the file system refuses.
     """
-    num_classes = getattr(model, "num_classes", 0)
-    if labels and len(labels) != num_classes:
-        raise InputError(f"labels: received {len(labels)} for {num_classes} classes")
-    config = _config_of(model, labels, problem_type).to_dict()
-    encoder = getattr(model, "encoder", model)
-    model_type = model_type_of(encoder.config)
-    tensors = tensors_of(variables_by_path(model.weights), layout_of(model_type))
-    if model_type == "albert" and encoder.embedding.projection is None:
-        size, projection = encoder.config.hidden_size, f"albert.{PROJECTION}"
+    config = _config_of(model, kind)
+    tensors = tensors_of(variables_of(model), layout_of(config.model_type))
+    if config.model_type == "albert" and _encoder_of(model).embedding.projection is None:
+        size, projection = config.encoder.hidden_size, f"albert.{PROJECTION}"
         tensors[projection + "weight"] = np.eye(size, dtype=np.float32)
         tensors[projection + "bias"] = np.zeros(size, np.float32)
-    # The library writes an array's memory as it is.
-    tensors = {name: np.ascontiguousarray(tensor, dtype) for name, tensor in tensors.items()}
-    contents = {
-        CARD_FILE: _model_card(model, config, dtype).encode(),
-        WEIGHTS_FILE: safetensors.numpy.save(tensors, metadata={"format": "pt"}),
-        **(more_files or {}),
-    }
-    with files.write_atomically(directory) as incomplete:
+    tensors = {name: tensor.astype(dtype) for name, tensor in tensors.items()}
+    with files.replace_folder(directory.rstrip("/")) as incomplete:
+        weights = os.path.join(incomplete, WEIGHTS_FILE)
         tf.io.gfile.makedirs(incomplete)
-        files.write_json(os.path.join(incomplete, CONFIG_FILE), config)
-        for name, content in contents.items():
-            files.write_bytes(os.path.join(incomplete, name), content)
+        write_tensors(weights, tensors)
+        card = _model_card(model, config.to_dict(), dtype)
+        files.write_text(os.path.join(incomplete, CARD_FILE), card)
+        sums = {WEIGHTS_FILE: files.sha256(weights)}
+        write_description(incomplete, model, kind, sums=sums, **description)
+
+
+def write_description(
+    folder: str,
+    model: keras.Model,
+    kind: Any = None,
+    contents: Mapping[str, bytes] = MappingProxyType({}),
+    noted: Mapping[str, Any] = MappingProxyType({}),
+    sums: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Writes a folder of `save_model`, but for the weights and the card.
+
+    Args:
+        folder: the folder.
+        model: an encoder, or a model with one.
+        kind: its `albert_tf.kinds.Kind`, if it has one.
+        contents: further files, name -> content, such as those from
+            `albert_tf.tokenization.hugging_face_tokenizer.tokenizer_files`.
+        noted: options and metrics of its training, see `albert_tf.model_folder`.
+        sums: SHA-256 of files that are there already, by name.
+    """
+    files.make_directory(folder)
+    for name, content in contents.items():
+        files.write_bytes(os.path.join(folder, name), content)
+    new = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+    own = {"kind": kind.to_dict()} if kind else {}
+    # Last, since it has the sums of all others.
+    values = _config_of(model, kind).to_dict()
+    write_config(folder, values, {**own, **noted}, {**sums, **new})
+
+
+def _encoder_of(model: keras.Model) -> AlbertEncoder:
+    return getattr(model, "encoder", model)
 
 
 def _model_card(model: keras.Model, config: Mapping[str, Any], dtype: WeightType) -> str:
     """Returns a model card, Markdown under the metadata by which the Hub files a model."""
     (architecture,) = config["architectures"]
-    task = _ARCHITECTURES[architecture.removeprefix(config["model_type"].capitalize())].hub_task
+    is_theirs = config["model_type"] != OWN
+    metadata = ["library_name: albert_tf"]
+    if is_theirs:
+        end = architecture.removeprefix(config["model_type"].capitalize())
+        task = _ARCHITECTURES[end].hub_task
+        metadata = ["library_name: transformers", f"pipeline_tag: {task}"]
+    readers = "`albert_tf.load`" + (" and `transformers.AutoModel` read" if is_theirs else " reads")
     sharing = "" if config["model_type"] == "bert" else ", whose weights they share"
     size = (
         f"{config['num_hidden_layers']} layers of width {config['hidden_size']}{sharing}; "
         f"{model.count_params():,} parameters, stored in {dtype}; {config['vocab_size']:,} pieces; "
         f"{config['max_position_embeddings']} positions."
     )
+    described = "\n".join(metadata)
     return f"""---
-library_name: transformers
-pipeline_tag: {task}
+{described}
 tags:
 - {config["model_type"]}
 ---
@@ -217,16 +259,24 @@ tags:
 
 {size}
 
-Written by albert_tf {__version__}. `albert_tf.load` and `transformers.AutoModel` read the folder.
+Written by albert_tf {__version__}. {readers} the folder.
 """
 
 
-def _config_of(
-    model: keras.Model, labels: Sequence[str], problem_type: ProblemType | None
-) -> HuggingFaceConfig:
-    config = HuggingFaceConfig(model.config, architecture_of(model))
+def _config_of(model: keras.Model, kind: Any = None) -> HuggingFaceConfig:
+    # An embedder has no weights of its own.
+    described = model.encoder if isinstance(model, AlbertEmbedder) else model
+    encoder = _encoder_of(model).config
+    config = HuggingFaceConfig(encoder, type(described).__name__, is_own=True)
+    if kind is None or kind.name in _PROBLEM_TYPES:
+        with contextlib.suppress(InputError):
+            config = HuggingFaceConfig(encoder, architecture_of(described))
     if isinstance(model, AlbertClassifier | AlbertTokenClassifier):
-        labels = tuple(labels) or generic_labels(model.num_classes)
+        labels, problem_type = generic_labels(model.num_classes), None
+        if kind and len(kind.labels) == model.num_classes:
+            labels = kind.labels
+        if kind:
+            problem_type = _PROBLEM_TYPES.get(kind.name)
         config = dataclasses.replace(config, labels=labels, problem_type=problem_type)
     if isinstance(model, _WITH_DROPOUT):
         config = dataclasses.replace(config, classifier_dropout=model.dropout)

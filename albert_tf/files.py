@@ -30,6 +30,7 @@ except ImportError:  # on Windows
     fcntl = None
 
 INCOMPLETE = ".incomplete"
+_PREVIOUS = ".previous"
 
 _CHUNK_BYTES = 1 << 20
 # A binary file might be a single line and fill the memory.
@@ -302,6 +303,36 @@ def write_once(path: str, write: Callable[..., None], *content: Any) -> None:
     write(own, *content)
     with explain_refusal(path):
         tf.io.gfile.rename(own, path, overwrite=True)
+
+
+@contextlib.contextmanager
+def replace_folder(path: str) -> Iterator[str]:
+    """Yields a path to write a folder to, and puts it in the place of `path` on success.
+
+    At any time `current_folder` finds either the one or the other.
+    """
+    previous = path + _PREVIOUS
+    with write_atomically(path) as incomplete:
+        yield incomplete
+        if tf.io.gfile.isdir(path):
+            remove(previous)
+            tf.io.gfile.rename(path, previous)
+    remove(previous)
+
+
+def clean_folder(path: str) -> None:
+    """Removes what a killed process left of `replace_folder`."""
+    remove(path + INCOMPLETE)
+    if tf.io.gfile.exists(path):
+        remove(path + _PREVIOUS)
+
+
+def current_folder(path: str) -> str:
+    """Returns the path of a folder, which has another name while `replace_folder` renames the new one."""
+    previous = path + _PREVIOUS
+    if not tf.io.gfile.exists(path) and tf.io.gfile.exists(previous):
+        return previous
+    return path
 
 
 @contextlib.contextmanager

@@ -18,6 +18,7 @@ from albert_tf import files
 from albert_tf._version import __version__
 from albert_tf.errors import InputError
 from albert_tf.lazy import LazyModule
+from albert_tf.model_folder import find_best
 
 tf = LazyModule("tensorflow")
 
@@ -26,9 +27,6 @@ MODEL_NAMES = (
     "small_en, which comes with albert_tf; hf://owner/name[@revision] of the Hugging Face Hub, also "
     "without hf://; the https:// address of a .tar.gz archive; or a folder"
 )
-
-# Folder of a run's best checkpoint, inside its output folder, which describes it.
-BEST_DIR = "best"
 
 _SHIPPED = pathlib.Path(__file__).parent / "pretrained"
 _HUB = "hf://"
@@ -61,7 +59,8 @@ def find_model(name: str) -> str:
             the folder of a model, such as those of Google.
 
     Returns:
-        The path. It exists unless it was given as a path.
+        The path. It exists unless it was given as a path. Of the output folder of a run it is that of the
+        best weights.
     """
     name = os.fspath(name)
     if name.startswith(_WEB):
@@ -80,8 +79,8 @@ def find_model(name: str) -> str:
                 f"'{name}' is a folder here; the model that comes with albert_tf is not used",
                 file=sys.stderr,
             )
-            return os.path.join(os.curdir, name)
-        return name
+            name = os.path.join(os.curdir, name)
+        return find_best(name) or name
     if is_shipped:
         return os.fspath(_SHIPPED / name)
     not_local = (
@@ -179,18 +178,6 @@ def _find_in_archive(url: str) -> str:
     folders = {path.parent for path in pathlib.Path(folder).rglob("*config.json")}
     # Parts of a model, such as a pooling, may have a config in a folder below.
     return os.fspath(min(folders, key=lambda path: (len(path.parts), path), default=folder))
-
-
-def folder_of(path: str) -> str:
-    """Returns the folder whose files describe a model, given by folder, file or prefix.
-
-    It is the folder itself or, for the best checkpoint of a training, the parent.
-    """
-    folder = path.rstrip("/") if tf.io.gfile.isdir(path) else os.path.dirname(path)
-    is_best = os.path.basename(folder) == BEST_DIR
-    if is_best and not files.matches(folder, "*config.json"):
-        return os.path.dirname(folder)
-    return folder
 
 
 def refuse_brackets(path: str) -> None:

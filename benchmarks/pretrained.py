@@ -18,15 +18,15 @@ def load_pretrained(options: CheckpointOptions) -> tuple[keras.Model, Tokenizer]
     """Loads a model as `albert_tf.load` names it, with the heads that it has, and its tokenizer."""
     with name_place("--init_checkpoint"):
         options = dataclasses.replace(options, init_checkpoint=find_model(options.init_checkpoint))
-    found = find_companions(options)
-    if found.tokenizer is None:
+    config, tokenizer = find_companions(options)
+    if tokenizer is None:
         raise InputError(
             "expected --spm_model_file or --vocab_file; there is no vocabulary next to "
             f"--init_checkpoint={options.init_checkpoint}"
         )
     with name_place("--init_checkpoint"):
-        model, _ = load_model(found.config, options.init_checkpoint)
-    return model, found.tokenizer
+        model, _ = load_model(config, options.init_checkpoint)
+    return model, tokenizer
 
 
 def read_lines(patterns: Sequence[str]) -> Iterator[tuple[str, int, str]]:

@@ -167,7 +167,7 @@ def run_contest(
     name: str, records: Records, folder: pathlib.Path, options: PretrainingCurvesOptions
 ) -> None:
     """Trains one model with all programs and writes `results.json`: speeds, ways and curves."""
-    from albert_tf.conversion import save_hugging_face
+    from albert_tf.conversion import save_model
     from albert_tf.models import AlbertEncoder, AlbertPretrainer
 
     setting = SETTINGS[name]
@@ -176,7 +176,7 @@ def run_contest(
     folder.mkdir(parents=True)
     setting.config.to_json_file(str(folder / "albert_config.json"))
     model = AlbertPretrainer(AlbertEncoder(setting.config, seed=_SEED), seed=_SEED + 1)
-    save_hugging_face(model, str(folder / "initial"))
+    save_model(model, str(folder / "initial"))
     flags = {
         "input_file": records.train,
         "eval_input_file": records.held_out,

@@ -117,7 +117,7 @@ class Run:
 
     key: Line  # tells its line in the results from others
     command: Sequence[str]  # arguments of Python, without `--output_dir`
-    # Those of a second command, which evaluates the exported model.
+    # Those of a second command, which evaluates the best checkpoint on other rows.
     evaluation: Sequence[str] = ()
 
     @property
@@ -141,10 +141,8 @@ def finish(runs: Sequence[Run], results: Results, work_dir: str) -> None:
                 done = folder / RESULTS_FILE
                 thread.submit(children.run, command, log, done).result()
                 if run.evaluation:
-                    exported = f"--exported_model={folder}/exported/ids/1"
-                    place = folder / "evaluation"
-                    command = [*run.evaluation, exported, f"--output_dir={place}"]
-                    done = place / RESULTS_FILE
+                    done.unlink()
+                    command = [*run.evaluation, f"--output_dir={folder}"]
                     thread.submit(children.run, command, log, done).result()
                 measured = {
                     "scores": files.read_json(str(done)),

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from albert_tf.backends import BACKEND
 from albert_tf.config import AlbertConfig
+from albert_tf.model_folder import read_own, replace_own
 
 needs_tensorflow = pytest.mark.skipif(
     BACKEND != "tensorflow", reason="uses TensorFlow's gradients, trainer or SavedModels"
@@ -108,6 +109,13 @@ def change_json(path, **changes):
     """Changes keys of a JSON file; None removes one."""
     values = {**json.loads(path.read_text()), **changes}
     path.write_text(json.dumps({key: each for key, each in values.items() if each is not None}))
+
+
+def change_kind(folder, **changes):
+    """Changes keys of the kind in a model's folder; None removes one."""
+    values = {**read_own(str(folder))["kind"], **changes}
+    kind = {key: each for key, each in values.items() if each is not None}
+    replace_own(str(folder), kind=kind)
 
 
 def assert_share(successes, trials, expected):

@@ -17,7 +17,7 @@ import pytest
 from huggingface_hub import constants
 
 import albert_tf
-from albert_tf.conversion import save_hugging_face
+from albert_tf.conversion import save_model
 from albert_tf.errors import InputError
 from albert_tf.models import AlbertEncoder
 from albert_tf.sources import find_model
@@ -145,7 +145,7 @@ def encoder():
 def hub(tmp_path_factory, encoder):
     """A hub with a model that has more than is needed, and with faults of all kinds."""
     folder = tmp_path_factory.mktemp("model") / "tiny"
-    save_hugging_face(encoder, str(folder), more_files={"spiece.model": train_model()})
+    save_model(encoder, str(folder), contents={"spiece.model": train_model()})
     files = {path.name: path.read_bytes() for path in folder.iterdir()}
     more = dict.fromkeys(("pytorch_model.bin", "onnx/model.safetensors", "train.csv"), b"unused")
     with serve() as server:

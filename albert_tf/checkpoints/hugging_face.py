@@ -3,20 +3,22 @@
 Keys and names are those of https://github.com/huggingface/transformers (models/albert and models/bert).
 Most keys are also the original's. Their kernels of dense layers are the transpose of ours. In our terms a
 BERT is an encoder with sharing `none` and E == H.
+
+What they cannot express, such as the sharing of attention alone, has the same files and keys, our names,
+and the model_type `albert_tf`, which `transformers` refuses.
 """
 
 import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, Self, get_args
 
-from albert_tf import files
 from albert_tf.checkpoints.names import in_groups, make_layout, read_rows
-from albert_tf.checkpoints.tensor_files import Layout
+from albert_tf.checkpoints.tensors import Layout, stored_by_path
 from albert_tf.config import LAYER_NORM_EPSILON, AlbertConfig
 from albert_tf.errors import InputError, name_place
+from albert_tf.model_folder import OWN, read_config
 
-CONFIG_FILE = "config.json"
-ModelType = Literal["albert", "bert"]
+ModelType = Literal["albert", "bert", "albert_tf"]
 ProblemType = Literal["single_label_classification", "multi_label_classification", "regression"]
 
 # Theirs -> ours. The first of several names for one function is written.
@@ -46,6 +48,7 @@ _BERT_DEFAULTS = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.
 _DROPOUT_KEYS: Mapping[ModelType, str] = {
     "albert": "classifier_dropout_prob",
     "bert": "classifier_dropout",
+    OWN: "classifier_dropout_prob",
 }
 _RATE = (lambda value: type(value) in (int, float) and 0 <= value < 1, "a number in [0, 1)")
 # Keys that are not the encoder's: a test of the value, and the expected value in words. null is absent.
@@ -84,6 +87,7 @@ def generic_labels(count: int) -> tuple[str, ...]:
 _TOKENS: Mapping[ModelType, Mapping[str, int]] = {
     "albert": {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3},
     "bert": {"pad_token_id": 0},
+    OWN: {},
 }
 
 
@@ -91,7 +95,8 @@ _TOKENS: Mapping[ModelType, Mapping[str, int]] = {
 class HuggingFaceConfig:
     """The content of a `config.json`.
 
-    `classifier_dropout` is the rate before the head, `labels` are the names of its classes.
+    `classifier_dropout` is the rate before the head, `labels` are the names of its classes. With `is_own`
+    it is of a model that Hugging Face does not have.
     """
 
     encoder: AlbertConfig
@@ -99,6 +104,7 @@ class HuggingFaceConfig:
     classifier_dropout: float = _CLASSIFIER_DROPOUT
     labels: tuple[str, ...] = generic_labels(_NUM_LABELS)
     problem_type: ProblemType | None = None
+    is_own: bool = False
 
     @property
     def label_names(self) -> tuple[str, ...]:
@@ -108,12 +114,12 @@ class HuggingFaceConfig:
     @property
     def model_type(self) -> ModelType:
         """Which of their models this is."""
-        return model_type_of(self.encoder)
+        return OWN if self.is_own else model_type_of(self.encoder)
 
     @classmethod
     def from_json_file(cls, path: str) -> Self:
         """Reads a `config.json`."""
-        values = files.read_json(path)
+        values = read_config(path)
         with name_place(path):
             return cls.from_dict(values)
 
@@ -129,11 +135,12 @@ class HuggingFaceConfig:
             value = values.get(key)
             if value is not None and not is_valid(value):
                 raise InputError(f"key '{key}' is {value!r}; expected {expected}")
-        config = _encoder_of(values)
-        check_groups(config)
-        dropout = values.get(_DROPOUT_KEYS[model_type_of(config)])
+        model_type, config = values["model_type"], _encoder_of(values)
+        if model_type != OWN:
+            check_groups(config)
+        dropout = values.get(_DROPOUT_KEYS[model_type])
         if dropout is None:
-            is_bert = model_type_of(config) == "bert"
+            is_bert = model_type == "bert"
             dropout = config.hidden_dropout_prob if is_bert else _CLASSIFIER_DROPOUT
         id2label = values.get("id2label") or {}
         labels = tuple(id2label[str(index)] for index in range(len(id2label)))
@@ -143,12 +150,14 @@ class HuggingFaceConfig:
             classifier_dropout=dropout,
             labels=labels or generic_labels(values.get("num_labels") or _NUM_LABELS),
             problem_type=values.get("problem_type"),
+            is_own=model_type == OWN,
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the content of a `config.json`."""
         encoder = config_there(self.encoder, self.model_type).to_dict()
-        for key in ("embedding_size", *_BERT) if self.model_type == "bert" else ("sharing",):
+        absent = {"albert": ("sharing",), "bert": ("embedding_size", *_BERT), OWN: ()}
+        for key in absent[self.model_type]:
             del encoder[key]
         names = {ours: theirs for theirs, ours in reversed(_ACTIVATIONS.items())}
         values = {
@@ -169,7 +178,7 @@ class HuggingFaceConfig:
 
 
 def is_hugging_face(values: Any) -> bool:
-    """Returns whether the content of a JSON file is Hugging Face's config of an ALBERT or a BERT."""
+    """Returns whether the content of a JSON file has their keys, for an ALBERT, a BERT or one of ours."""
     return isinstance(values, Mapping) and values.get("model_type") in get_args(ModelType)
 
 
@@ -185,9 +194,19 @@ def config_there(config: AlbertConfig, model_type: ModelType) -> AlbertConfig:
         # Without sharing, groups mean nothing.
         is_bert = model_type_of(config) == "bert"
         return dataclasses.replace(config, num_hidden_groups=1) if is_bert else config
+    if model_type == OWN:
+        return config
     there = in_groups(config, "Hugging Face's")
     check_groups(there)
     return there
+
+
+def stored_config(config: AlbertConfig) -> AlbertConfig:
+    """Returns the config under which a folder has an encoder: theirs or, if they have none, ours."""
+    try:
+        return config_there(config, model_type_of(config))
+    except InputError:
+        return config
 
 
 def check_groups(config: AlbertConfig) -> None:
@@ -207,7 +226,9 @@ def check_groups(config: AlbertConfig) -> None:
 
 
 def _encoder_of(values: Mapping[str, Any]) -> AlbertConfig:
-    ours = {field.name for field in dataclasses.fields(AlbertConfig)} - {"sharing"}
+    ours = {field.name for field in dataclasses.fields(AlbertConfig)}
+    if values["model_type"] != OWN:
+        ours.remove("sharing")
     encoder = {key: value for key, value in values.items() if key in ours}
     is_bert = values["model_type"] == "bert"
     if is_bert:
@@ -284,6 +305,8 @@ def layout_of(model_type: ModelType, bare: bool = False) -> Layout:
     The names of a bare `AlbertModel` or `BertModel` have no prefix. We also write bare encoders with the
     prefix: `transformers` reads both forms, KerasHub only this one.
     """
+    if model_type == OWN:
+        return stored_by_path
     prefix = "" if bare else f"{model_type}."
     encoder = read_rows(_EMBEDDING + _ENCODER[model_type])
     rows = [

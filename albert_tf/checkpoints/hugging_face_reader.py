@@ -8,26 +8,25 @@ ALBERT with E == H, a projection that is the identity, as we write it. Layer nor
 `gamma` and `beta`, get their present names.
 """
 
-import hashlib
 import os
 from collections.abc import Mapping
 
 import numpy as np
-import safetensors
 import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.checkpoints.hugging_face import (
-    CONFIG_FILE,
     PROJECTION,
     HuggingFaceConfig,
     config_there,
     is_hugging_face,
     layout_of,
 )
-from albert_tf.checkpoints.tensor_files import TensorReader
+from albert_tf.checkpoints.safetensors_files import FLOATS, IGNORED, read_tensors
+from albert_tf.checkpoints.tensors import TensorReader
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
+from albert_tf.model_folder import CONFIG_FILE, OWN, check_sum
 
 WEIGHTS_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
@@ -48,8 +47,6 @@ _COPIES = {
 }
 # Ends of old names -> those of today.
 _RENAMED = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
-# float32 represents all of their values.
-_DTYPES = {"F32": np.float32, "F16": np.float16, "BF16": tf.bfloat16.as_numpy_dtype}
 
 
 def is_folder(path: str) -> bool:
@@ -92,7 +89,6 @@ class FolderReader(TensorReader):
     def __init__(self, directory: str):
         _check_folder(directory)
         self.config = HuggingFaceConfig.from_json_file(os.path.join(directory, CONFIG_FILE))
-        self.labels, self.problem_type = self.config.label_names, self.config.problem_type
         self.sha256: dict[str, str] = {}
         self._tensors = self._read_tensors(directory)
         self._drop_copies(directory)
@@ -100,6 +96,10 @@ class FolderReader(TensorReader):
         shapes = {name: tensor.shape for name, tensor in self._tensors.items()}
         super().__init__(directory, shapes)
         model_type = self.config.model_type
+        self.layout = layout_of(model_type)
+        if model_type == OWN:
+            self.format_name = self.description = "albert_tf"
+            return
         prefix = f"{model_type}."
         # Names of an encoder without heads have no prefix.
         is_bare = not any(name.startswith(prefix) for name in shapes)
@@ -118,8 +118,10 @@ class FolderReader(TensorReader):
     def holds(self, path: str) -> bool:
         """Returns whether all tensors of a variable are present.
 
-        Heads that classify texts and tokens have the same names; the architecture tells them apart.
+        There, heads of texts and of tokens have the same names; the architecture tells them apart.
         """
+        if self.config.is_own:
+            return super().holds(path)
         architecture = self.config.architecture or ""
         other = "/head/" if architecture.endswith("ForTokenClassification") else "/token_head/"
         return not (architecture and other in path) and super().holds(path)
@@ -154,15 +156,15 @@ class FolderReader(TensorReader):
         for file in sorted(set(file_of.values())):
             tensors |= self._read_file(directory, file)
         for name, file in file_of.items():
-            if _present_name(name) not in tensors and not _is_no_weight(name):
+            if _present_name(name) not in tensors and not name.endswith(IGNORED):
                 raise InputError(f"{path}: lists '{name}' in {file}, which does not hold it")
         return tensors
 
     def _read_file(self, directory: str, name: str) -> dict[str, np.ndarray]:
         path = os.path.join(directory, name)
-        content = files.read_bytes(path)
-        self.sha256[name] = hashlib.sha256(content).hexdigest()
-        return _read_safetensors(content, path)
+        self.sha256[name] = check_sum(path)
+        tensors = read_tensors(path, FLOATS)
+        return {_present_name(name): tensor for name, tensor in tensors.items()}
 
     def _drop_copies(self, directory: str) -> None:
         for copy, name in _COPIES.items():
@@ -197,32 +199,8 @@ def _read_index(path: str) -> Mapping[str, str]:
     return file_of
 
 
-def _read_safetensors(content: bytes, path: str) -> dict[str, np.ndarray]:
-    """Returns the tensors of a file; `safetensors.numpy.load` does not know bfloat16."""
-    try:
-        stored = safetensors.deserialize(content)
-    except safetensors.SafetensorError as error:
-        raise InputError(f"{path}: the file is damaged: {error}") from error
-    tensors = {}
-    for name, tensor in stored:
-        if _is_no_weight(name):
-            continue
-        if tensor["dtype"] not in _DTYPES:
-            raise InputError(
-                f"{path}: '{name}' is of type {tensor['dtype']}; expected {', '.join(_DTYPES)}"
-            )
-        values = np.frombuffer(tensor["data"], _DTYPES[tensor["dtype"]])
-        tensors[_present_name(name)] = values.reshape(tensor["shape"])
-    return tensors
-
-
 def _present_name(name: str) -> str:
     for old, new in _RENAMED.items():
         if name.endswith(old):
             return name.removesuffix(old) + new
     return name
-
-
-def _is_no_weight(name: str) -> bool:
-    """Returns whether a tensor only counts positions."""
-    return name.endswith(".position_ids")

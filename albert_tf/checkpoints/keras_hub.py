@@ -1,8 +1,7 @@
 """KerasHub's models: their files, and a table from our names to theirs. KerasHub itself is not needed.
 
 `AlbertBackbone`, `AlbertTextClassifier` and `AlbertMaskedLM` of https://github.com/keras-team/keras-hub
-come as presets (folders with `config.json`, `model.weights.h5` and, for heads, `task.weights.h5`), as
-`.keras` files (an archive of such files) and as `.weights.h5` files, which hold no config.
+come as presets: folders with `config.json`, `model.weights.h5` and, for heads, `task.weights.h5`.
 
 Keras names the tensors in these files by the classes of the layers, counted, and not by their names.
 Kernels and biases of the attention keep heads and head size apart: (H, N, D), (N, D), (N, D, H). The
@@ -11,10 +10,7 @@ reader joins them.
 
 import contextlib
 import io
-import json
 import os
-import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -24,13 +20,12 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.checkpoints.names import in_groups, make_layout, read_rows
-from albert_tf.checkpoints.tensor_files import TensorReader
+from albert_tf.checkpoints.tensors import TensorReader
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, name_place
+from albert_tf.model_folder import CONFIG_FILE
 
-CONFIG_FILE = "config.json"
 _WEIGHTS_FILE, _HEAD_FILE = "model.weights.h5", "task.weights.h5"
-KERAS_MODEL, KERAS_WEIGHTS = ".keras", ".h5"
 
 # Of the names under which Keras registers their classes; KerasNLP is the former name of KerasHub.
 _PACKAGES = ("keras_hub>", "keras_nlp>")
@@ -122,48 +117,8 @@ def config_from_dict(values: Mapping[str, Any]) -> AlbertConfig:
     return AlbertConfig(**{ours: config[theirs] for ours, theirs in _CONFIG_KEYS.items()})
 
 
-# What Keras, h5py and zipfile raise for damaged files.
-DAMAGES = (
-    *(EOFError, KeyError, OSError, RuntimeError, TypeError, ValueError),
-    *(zipfile.BadZipFile, zlib.error),
-)
-
-
-def open_keras_hub(path: str) -> "KerasHubReader | None":
-    """Opens the folder of a preset, a `.keras` or a `.weights.h5` file.
-
-    Returns None if the path is not KerasHub's, or an archive that is too damaged to tell.
-    """
-    if is_preset(path):
-        config_file, *weights = (
-            os.path.join(path, name) for name in (CONFIG_FILE, _WEIGHTS_FILE, _HEAD_FILE)
-        )
-        contents = {each: files.read_bytes(each) for each in weights if tf.io.gfile.exists(each)}
-        return KerasHubReader(path, files.read_json(config_file), config_file, contents)
-    if not (path.endswith((KERAS_MODEL, KERAS_WEIGHTS)) and tf.io.gfile.exists(path)):
-        return None
-    if path.endswith(KERAS_MODEL):
-        return _open_archive(path)
-    content = files.read_bytes(path)
-    with name_place(path), _open_h5(content) as file:
-        if not file.visit(lambda name: name.endswith(f"layers/{_BLOCK}") or None):
-            return None
-    return KerasHubReader(path, None, path, {path: content})
-
-
-def _open_archive(path: str) -> "KerasHubReader | None":
-    # Of other models of Keras, which may be large, only the config is read.
-    with files.explain_unreadable(path), tf.io.gfile.GFile(path, "rb") as file:
-        try:
-            with zipfile.ZipFile(file) as archive:
-                values = json.loads(archive.read(CONFIG_FILE))
-                if not is_keras_hub(values):
-                    return None
-                content = archive.read(_WEIGHTS_FILE)
-        # TensorFlow's error for a place before the start, where zipfile looks in a short file.
-        except (*DAMAGES, tf.errors.InvalidArgumentError):
-            return None
-    return KerasHubReader(path, values, path, {path: content})
+# What h5py raises for damaged files.
+_DAMAGES = (EOFError, KeyError, OSError, RuntimeError, TypeError, ValueError)
 
 
 def is_preset(folder: str) -> bool:
@@ -173,10 +128,7 @@ def is_preset(folder: str) -> bool:
 
 
 class KerasHubReader(TensorReader):
-    """Reads the weights of a KerasHub model, as float32, from HDF5 files, `contents` by path.
-
-    `values` is the model's config, if its files have one.
-    """
+    """Reads the weights of a preset, as float32."""
 
     format_name = "keras_hub"
     description = "KerasHub"
@@ -184,22 +136,17 @@ class KerasHubReader(TensorReader):
     is_no_weight = staticmethod(_is_no_weight)
     layout = staticmethod(make_layout(read_rows(_TABLE), _ENDS, "KerasHub's"))
 
-    def __init__(
-        self,
-        path: str,
-        values: Mapping[str, Any] | None,
-        config_file: str,
-        contents: Mapping[str, bytes],
-    ):
-        self.config: AlbertConfig | None = None
-        if values is not None:
-            with name_place(config_file):
-                self.config = config_from_dict(values)
+    def __init__(self, folder: str):
+        config_file, *weights = (
+            os.path.join(folder, name) for name in (CONFIG_FILE, _WEIGHTS_FILE, _HEAD_FILE)
+        )
+        with name_place(config_file):
+            self.config = config_from_dict(files.read_json(config_file))
         self._tensors: dict[str, np.ndarray] = {}
-        for place, content in contents.items():
-            self._tensors |= _read_weights(content, place)
+        for path in filter(tf.io.gfile.exists, weights):
+            self._tensors |= _read_weights(files.read_bytes(path), path)
         shapes = {name: tensor.shape for name, tensor in self._tensors.items()}
-        super().__init__(path, shapes)
+        super().__init__(folder, shapes)
 
     def _get(self, name: str) -> np.ndarray:
         return self._tensors[name]
@@ -207,8 +154,7 @@ class KerasHubReader(TensorReader):
     def check_config(self, config: AlbertConfig) -> None:
         """Raises an `InputError` if a config is of another model than the files, or one they cannot hold.
 
-        Dropout rates and initial values may differ. A `.weights.h5` file does not say how many layers
-        use its blocks: the config decides.
+        Dropout rates and initial values may differ.
         """
         there = in_groups(config, "KerasHub's")
         if there.hidden_act != "gelu":
@@ -220,8 +166,6 @@ class KerasHubReader(TensorReader):
         order = [layer * groups // layers for layer in range(layers)]
         if layers % groups or order != [there.group_of_layer(layer) for layer in range(layers)]:
             raise InputError(f"{layers} layers in {groups} groups: KerasHub has no such model")
-        if self.config is None:
-            return
         for ours, theirs in _CONFIG_KEYS.items():
             expected, received = getattr(self.config, ours), getattr(there, ours)
             if not ours.endswith("_prob") and received != expected:
@@ -238,7 +182,7 @@ def _open_h5(content: bytes) -> Iterator[h5py.File]:
             yield file
     except InputError:
         raise
-    except DAMAGES as error:
+    except _DAMAGES as error:
         raise InputError(f"the file is damaged: {files.reason(error)}") from error
 
 

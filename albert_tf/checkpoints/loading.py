@@ -5,56 +5,44 @@ import os
 from collections.abc import Mapping, Sequence
 
 import keras
-import numpy as np
 import tensorflow as tf
 
-from albert_tf import files
 from albert_tf.checkpoints import keras_hub
-from albert_tf.checkpoints.hugging_face import (
-    CONFIG_FILE,
-    HuggingFaceConfig,
-    ProblemType,
-    is_hugging_face,
-)
+from albert_tf.checkpoints.hugging_face import HuggingFaceConfig, is_hugging_face
 from albert_tf.checkpoints.hugging_face_reader import FolderReader, is_folder
 from albert_tf.checkpoints.names import SHARED, BrightmartReader, OriginalReader
-from albert_tf.checkpoints.tensor_files import (
-    VARIABLES,
-    CheckpointReader,
+from albert_tf.checkpoints.tensors import (
+    StateReader,
     Stored,
     TensorReader,
     assign,
     find_checkpoint,
     open_tensors,
-    plain_name,
-    stored_by_path,
     variables_by_path,
 )
 from albert_tf.config import CONFIG_FILE as ALBERT_CONFIG_FILE
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, name_place
+from albert_tf.model_folder import CONFIG_FILE, folder_of, is_state
+from albert_tf.model_folder import read_config as read_values
 from albert_tf.options.parts import FormatName
-from albert_tf.sources import find_model, folder_of
+from albert_tf.sources import find_model
 
-# What names begin with -> whose checkpoint it is.
-_OF_TENSORFLOW = {
-    f"{VARIABLES}/": CheckpointReader,
-    SHARED: BrightmartReader,
-    "bert/": OriginalReader,
-}
+# What names begin with -> whose checkpoint of TensorFlow it is.
+_OF_TENSORFLOW = {SHARED: BrightmartReader, "bert/": OriginalReader}
 # All that can be read, for messages.
 _FORMATS = "; ".join(
     reader.description
-    for reader in (*_OF_TENSORFLOW.values(), FolderReader, keras_hub.KerasHubReader)
+    for reader in (FolderReader, *_OF_TENSORFLOW.values(), keras_hub.KerasHubReader)
 )
 
 
 def open_checkpoint(path: str) -> TensorReader:
     """Opens a checkpoint; its files and the names of its tensors tell its format."""
-    if reader := keras_hub.open_keras_hub(path):
-        return reader
-    if path.endswith((keras_hub.KERAS_MODEL, keras_hub.KERAS_WEIGHTS)):
-        return KerasReader(path)
+    if keras_hub.is_preset(path):
+        return keras_hub.KerasHubReader(path)
+    if is_state(path):
+        return StateReader(path)
     return FolderReader(path) if is_folder(path) else _open_tensorflow(find_checkpoint(path))
 
 
@@ -65,41 +53,9 @@ def _open_tensorflow(prefix: str) -> TensorReader:
         if any(name.startswith(start) for name in names):
             return reader_class(prefix, tensors)
     raise InputError(
-        f"{prefix}: holds '{min(names, default='nothing')}'; expected a checkpoint in one of "
-        f"these formats: {_FORMATS}"
+        f"{prefix}: holds '{min(names, default='nothing')}'; expected a model in one of these formats: "
+        f"{_FORMATS}"
     )
-
-
-class KerasReader(TensorReader):
-    """Reads a `.keras` file, under the names that our checkpoints give its variables.
-
-    Keras needs the classes in the file: import `albert_tf.models` first.
-    """
-
-    def __init__(self, path: str):
-        if not tf.io.gfile.exists(path):
-            raise InputError(f"{path}: there is no such file")
-        if path.endswith(keras_hub.KERAS_WEIGHTS):
-            raise InputError(
-                f"{path}: does not say which model its weights belong to; make that model, call "
-                f"model.load_weights('{path}') and model.save('model{keras_hub.KERAS_MODEL}'), and "
-                "name that file; of a KerasHub preset, name the folder"
-            )
-        try:
-            model = keras.models.load_model(path, compile=False)
-        except keras_hub.DAMAGES as error:
-            raise InputError(
-                f"{path}: cannot be read as a model of Keras: {files.reason(error)}"
-            ) from error
-        self._variables = {
-            stored_by_path(variable_path).names[0]: variable
-            for variable_path, variable in _variables_of(model).items()
-        }
-        shapes = {name: tuple(variable.shape) for name, variable in self._variables.items()}
-        super().__init__(path, shapes)
-
-    def _get(self, name: str) -> np.ndarray:
-        return np.asarray(self._variables[name])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,8 +70,6 @@ class LoadReport:
         missing: paths of the variables that the checkpoint lacks and that keep their values.
         unexpected: names of the weights in the checkpoint that the model has no place for.
         optimizer: names of the optimizer's variables, the step and TensorFlow's own.
-        labels: names of a classifier's classes, if a Hugging Face folder names them.
-        problem_type: meaning of a classifier's outputs, if a Hugging Face folder says so.
         sha256: sums of the files without a checksum of their own (safetensors), by name.
     """
 
@@ -126,8 +80,6 @@ class LoadReport:
     missing: tuple[str, ...]
     unexpected: tuple[str, ...]
     optimizer: tuple[str, ...]
-    labels: tuple[str, ...] = ()
-    problem_type: ProblemType | None = None
     sha256: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def summary(self) -> str:
@@ -169,7 +121,7 @@ def read_config(path: str) -> AlbertConfig:
     Raises:
         InputError: the file cannot be read or does not describe a model that we have.
     """
-    values = files.read_json(path)
+    values = read_values(path)
     with name_place(path):
         if is_hugging_face(values):
             return HuggingFaceConfig.from_dict(values).encoder
@@ -190,11 +142,11 @@ def load_checkpoint(model: keras.Model, path: str) -> LoadReport:
 
     Args:
         model: an encoder, or a model with one.
-        path: name of a model as for `albert_tf.load`, such as `small_en`; prefix of a checkpoint of
-            albert_tf, of the original or of brightmart's (`.../ckpt-1000`, `.../model.ckpt-best`); a
-            folder with such checkpoints, for its best, latest or only one; a Hugging Face folder with
-            safetensors; a `.keras` file; or a preset's folder, a `.keras` or a `.weights.h5` file of
-            KerasHub.
+        path: name of a model as for `albert_tf.load`, such as `small_en`; the output folder of a run, for
+            its best weights; the state of a run (`.../state/step-1000.safetensors`); a Hugging Face
+            folder with safetensors; a preset's folder of KerasHub; prefix of a checkpoint of the
+            original or of brightmart's (`.../model.ckpt-best`), or a folder with such checkpoints, for
+            its latest or only one.
 
     Returns:
         The variables that were read, the missing ones and the unexpected weights.
@@ -225,7 +177,7 @@ def stored_shape(path: str, variable_path: str) -> tuple[int, ...] | None:
     return tuple(reader.shape(reader.layout(variable_path)))
 
 
-def _variables_of(model: keras.Model) -> dict[str, keras.Variable]:
+def variables_of(model: keras.Model) -> dict[str, keras.Variable]:
     """Returns the variables of a model by the paths that they have if its parts have no other names."""
     parts = model, getattr(model, "encoder", model)
     names = {part.name: getattr(part, "NAME", part.name) for part in parts}
@@ -238,9 +190,9 @@ def _variables_of(model: keras.Model) -> dict[str, keras.Variable]:
 
 def _find_missing(model: keras.Model, reader: TensorReader) -> list[str]:
     """Returns the paths of the parts that a checkpoint may lack and of which it holds nothing."""
-    encoder_paths = _variables_of(getattr(model, "encoder", model))
+    encoder_paths = variables_of(getattr(model, "encoder", model))
     parts: dict[tuple[str, ...], list[str]] = {}
-    for path in _variables_of(model):
+    for path in variables_of(model):
         if path not in encoder_paths or reader.may_lack(path):
             part = tuple(path.split("/")[:2])  # the names of the model and the layer
             parts.setdefault(part, []).append(path)
@@ -254,14 +206,14 @@ def load_reader(
     encoder = getattr(model, "encoder", model)
     with name_place(f"{reader.prefix} ({reader.description})"):
         reader.check_config(encoder.config)
-    variables = _variables_of(model)
+    variables = variables_of(model)
     wanted = {path: variable for path, variable in variables.items() if path not in missing}
     values = reader.read_all(wanted)
     read = {path: reader.layout(path) for path in wanted}
     taken = {name for stored in read.values() for name in stored.names}
     unexpected, optimizer = [], []
     for name in sorted(reader.shapes.keys() - taken):
-        (optimizer if reader.is_no_weight(name) else unexpected).append(plain_name(name))
+        (optimizer if reader.is_no_weight(name) else unexpected).append(name)
     for name in unexpected:
         is_encoder = name.startswith((*reader.encoder_prefixes, f"{encoder.NAME}/"))
         if is_encoder and (encoder.with_pooler or "pooler" not in name):
@@ -277,7 +229,5 @@ def load_reader(
         missing=tuple(missing),
         unexpected=tuple(unexpected),
         optimizer=tuple(optimizer),
-        labels=reader.labels,
-        problem_type=reader.problem_type,
         sha256=reader.sha256,
     )

@@ -16,7 +16,7 @@ import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 
-from albert_tf.checkpoints.tensor_files import CheckpointReader, Layout, Stored
+from albert_tf.checkpoints.tensors import CheckpointReader, Layout, Stored
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 

@@ -6,7 +6,8 @@
 <export_dir>/openvino/<n>/  model.xml and model.bin, raw text or ids -> predictions, for OpenVINO
 <export_dir>/onnx/<n>/      model.onnx, ids -> predictions, for ONNX Runtime
 
-Each has a model card, and assets: the config, the vocabulary, the labels one per line, `task.json`.
+Each has a model card, and `assets/`: the folder of the model without its weights, and the labels, one per
+line.
 """
 
 import dataclasses
@@ -18,7 +19,7 @@ import keras
 import tensorflow as tf
 
 from albert_tf import files
-from albert_tf.config import CONFIG_FILE
+from albert_tf.conversion import write_description
 from albert_tf.export import runtimes, warmup
 from albert_tf.export.saved_models import (
     IdsModel,
@@ -30,6 +31,7 @@ from albert_tf.export.saved_models import (
 from albert_tf.export.version_folders import assets_folder, can_write_text, write_next_version
 from albert_tf.options.parts import Form, Weights, check_form
 from albert_tf.tokenization import AlbertTokenizer, Tokenizer
+from albert_tf.tokenization.hugging_face_tokenizer import tokenizer_files
 
 LABELS_FILE = "labels.txt"
 CARD_FILE = "README.md"
@@ -49,7 +51,6 @@ class ExportDetails:
         export_format: SavedModels, or a file for LiteRT, OpenVINO or ONNX Runtime.
         export_weights: type of the stored matrices: float16 (LiteRT only) or int8; None for the type that
             the model computes in.
-        assets: further assets, file name -> content.
         evaluations: for the model card: name of the evaluated data -> metrics.
         calibration: inputs of the model, int32 (1, S) each, with choices (1, C, S). OpenVINO in int8
             estimates the ranges of activations from them.
@@ -59,7 +60,6 @@ class ExportDetails:
 
     export_format: Form = "saved_model"
     export_weights: Weights | None = None
-    assets: Mapping[str, bytes] = dataclasses.field(default_factory=dict)
     evaluations: Evaluations = dataclasses.field(default_factory=dict)
     calibration: Sequence[runtimes.Arrays] = ()
     evaluate: Callable[[runtimes.Predict], Mapping[str, float]] | None = None
@@ -188,17 +188,10 @@ class _Export:
 
         `specs` are the inputs and the outputs, or empty. `evaluations` are those of the written file.
         """
-        assets = {
-            CONFIG_FILE: files.to_json(self.model.encoder.config.to_dict()).encode(),
-            self.tokenizer.file_name: self.tokenizer.vocabulary,
-            **self.details.assets,
-            **self.kind.assets(),
-        }
+        contents = tokenizer_files(self.tokenizer, self.model.config.max_position_embeddings)
         if self.kind.labels:
-            assets[LABELS_FILE] = "".join(f"{label}\n" for label in self.kind.labels).encode()
-        tf.io.gfile.makedirs(assets_folder(folder))
-        for name, content in assets.items():
-            files.write_bytes(os.path.join(assets_folder(folder), name), content)
+            contents[LABELS_FILE] = "".join(f"{label}\n" for label in self.kind.labels).encode()
+        write_description(assets_folder(folder), self.model, self.kind, contents)
         evaluations = {**evaluations, **self.details.evaluations}
         card = "\n\n".join(self._card_sections(stored_in, specs, evaluations)) + "\n"
         files.write_text(os.path.join(folder, CARD_FILE), card)
@@ -241,12 +234,9 @@ class _Export:
         yield "## Metrics"
         yield _metrics_table(evaluations)
         yield "## Files"
-        of_saved_model = (
-            " `albert_tf.load` predicts with this folder, `embed_texts.py` embeds with it as `--model`, "
-            "and the other scripts evaluate and predict with it as `--exported_model`."
-        )
+        of_saved_model = " `albert_tf.load` predicts, evaluates and embeds with this folder."
         yield (
-            "`assets/` holds the config, the vocabulary and `task.json`, the kind of the model."
+            "`assets/` holds the config, which also names the kind of the model, and the vocabulary."
             + of_saved_model * is_saved_model
         )
 

@@ -14,11 +14,13 @@ import keras
 import tensorflow as tf
 
 from albert_tf import files
-from albert_tf.config import CONFIG_FILE, AlbertConfig
+from albert_tf.checkpoints.loading import read_config
+from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.export.checks import check_ids, check_rows
 from albert_tf.export.version_folders import assets_folder, check_saved_model
 from albert_tf.export.weights import in_float32, make_exported_weights, reading
+from albert_tf.model_folder import CONFIG_FILE
 from albert_tf.tokenization import Tokenizer
 from albert_tf.tokenization.in_graph import (
     GraphAlbertTokenizer,
@@ -207,7 +209,7 @@ class ExportedModel:
     @functools.cached_property
     def config(self) -> AlbertConfig:
         """The encoder's config."""
-        return AlbertConfig.from_json_file(self._config_file)
+        return read_config(self._config_file)
 
     def __call__(self, batch: Mapping[str, tf.Tensor], training: bool = False) -> Any:
         """Returns the model's outputs, such as logits, for the inputs among some features.

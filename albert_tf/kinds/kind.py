@@ -12,7 +12,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from albert_tf import files
 from albert_tf.data.fine_tuning.features import Features
 from albert_tf.data.fine_tuning.tables import ColumnNames
 from albert_tf.errors import InputError
@@ -21,8 +20,6 @@ from albert_tf.models import AlbertEncoder
 from albert_tf.options import check_types, option
 from albert_tf.tokenization import AlbertTokenizer, Tokenizer
 from albert_tf.training.evaluator import Loss
-
-KIND_FILE = "task.json"
 
 # Rows of features, int (B,), and what the model returns for them; a last batch may have more rows.
 Batches = Iterable[tuple[np.ndarray, Any]]
@@ -33,7 +30,7 @@ class Kind(abc.ABC):
     """What a head predicts, from files to exported models.
 
     A subclass with the decorator `albert_tf.kinds.register` is a task of `run_classifier.py`. A trained
-    folder stores the name and the fields as `task.json`. Fields that are declared with
+    folder stores the name and the fields in `config.json`. Fields that are declared with
     `albert_tf.options.option` are also flags.
 
     Predictions are what `decode` returns for n examples. They do not depend on what `fit` decides.
@@ -269,12 +266,8 @@ class Kind(abc.ABC):
     # Files
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the content of `task.json`."""
+        """Returns the name and the fields, as the config of a model's folder stores them."""
         return {"kind": self.name, **dataclasses.asdict(self)}
-
-    def assets(self) -> dict[str, bytes]:
-        """Returns what describes the kind in an exported model, file name -> content."""
-        return {KIND_FILE: files.to_json(self.to_dict()).encode()}
 
 
 def check_field(field: str, what: str = "the text") -> None:

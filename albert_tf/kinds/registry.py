@@ -4,9 +4,9 @@ import dataclasses
 import os
 from typing import Any
 
-from albert_tf import files
 from albert_tf.errors import InputError, name_place
-from albert_tf.kinds.kind import KIND_FILE, Kind
+from albert_tf.kinds.kind import Kind
+from albert_tf.model_folder import CONFIG_FILE, read_own
 from albert_tf.options.kinds import plug_ins
 
 KINDS: dict[str, type[Kind]] = {}
@@ -37,19 +37,21 @@ def find_kind(name: str) -> type[Kind]:
     return kind
 
 
-def read_kind(folder: str) -> Kind:
-    """Reads the kind that `task.json` in a folder describes."""
-    path = os.path.join(folder, KIND_FILE)
-    values = files.read_json(path)
-    if not isinstance(values, dict) or not isinstance(values.get("kind"), str):
-        raise InputError(f"{path}: expected an object with the key 'kind', as --do_train writes it")
-    with name_place(path):
-        kind = find_kind(values.pop("kind"))
+def read_kind(folder: str) -> Kind | None:
+    """Returns the kind of the model in a folder; None if its config names none."""
+    path, values = os.path.join(folder, CONFIG_FILE), read_own(folder).get("kind")
+    if values is None:
+        return None
+    with name_place(f"{path}: kind"):
+        if not isinstance(values, dict) or not isinstance(values.get("kind"), str):
+            raise InputError("expected an object with the key 'kind', as --do_train writes it")
+        kind = find_kind(values["kind"])
         known = [field.name for field in dataclasses.fields(kind)]
-        for name in values:
+        given = {name: value for name, value in values.items() if name != "kind"}
+        for name in given:
             if name not in known:
                 raise InputError(f"unknown key '{name}'; expected {', '.join(known)}")
-        return kind(**{name: _restored(value) for name, value in values.items()})
+        return kind(**{name: _restored(value) for name, value in given.items()})
 
 
 def _restored(value: Any) -> Any:

@@ -12,9 +12,8 @@ import keras
 import numpy as np
 
 from albert_tf.backends import BACKEND, require_tensorflow
-from albert_tf.checkpoints.hugging_face import CONFIG_FILE as HUGGING_FACE_CONFIG_FILE
 from albert_tf.checkpoints.loading import find_config, load_checkpoint, read_config, stored_shape
-from albert_tf.config import CONFIG_FILE, PRESETS, AlbertConfig
+from albert_tf.config import PRESETS, AlbertConfig
 from albert_tf.errors import InputError, name_place
 from albert_tf.models.inputs import Input, as_arrays, check_inputs
 from albert_tf.sources import find_model
@@ -96,7 +95,7 @@ class BaseModel(keras.Model, abc.ABC):
                 raise InputError(f"{error}; sizes, with random weights, are {sizes}") from error
             config_file = find_config(path)
             if config_file is None:
-                raise InputError(f"no {CONFIG_FILE} or {HUGGING_FACE_CONFIG_FILE} is there")
+                raise InputError("no config.json or albert_config.json is there")
             if cls.HEAD_BIAS is not None and "num_classes" not in kwargs:
                 shape = stored_shape(path, cls.HEAD_BIAS)
                 if shape is None:

@@ -8,25 +8,31 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 import keras
-import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.backends import require_tensorflow
+from albert_tf.checkpoints.hugging_face import stored_config
 from albert_tf.checkpoints.loading import find_config, load_checkpoint, read_config
-from albert_tf.checkpoints.tensor_files import latest_checkpoint
-from albert_tf.config import CONFIG_FILE, AlbertConfig
+from albert_tf.config import AlbertConfig
+from albert_tf.conversion import save_model, write_description
 from albert_tf.errors import InputError, name_place, warn
+from albert_tf.kinds import Kind
+from albert_tf.model_folder import (
+    BEST_DIR,
+    CONFIG_FILE,
+    STATE_DIR,
+    find_best,
+    folder_of,
+    list_states,
+    read_own,
+)
 from albert_tf.optimization import AdamWeightDecay, Lamb, PolynomialDecayWithWarmup
 from albert_tf.options import to_json_dict
-from albert_tf.sources import find_model, folder_of
-from albert_tf.tasks.trained_folder import options_path, read_options, write_options
+from albert_tf.sources import find_model
 from albert_tf.tasks.training_options import TrainingOptions
 from albert_tf.tokenization import Tokenizer
-from albert_tf.tokenization.vocabulary_files import (
-    VOCABULARY_SHA256,
-    find_vocabulary,
-    is_lower_cased,
-)
+from albert_tf.tokenization.hugging_face_tokenizer import tokenizer_files
+from albert_tf.tokenization.vocabulary_files import vocabulary_flags
 from albert_tf.training import (
     Evaluator,
     Trainer,
@@ -35,6 +41,7 @@ from albert_tf.training import (
     resume,
 )
 from albert_tf.training.evaluator import Loss
+from albert_tf.training.loop import WriteBest
 
 RESULTS_FILE = "eval_results.json"
 _DROPOUTS = ("hidden_dropout_prob", "attention_probs_dropout_prob")
@@ -56,6 +63,17 @@ def start_devices(options: TrainingOptions) -> None:
 _Options = TypeVar("_Options", bound=TrainingOptions)
 
 
+def described_folder(options: TrainingOptions) -> str | None:
+    """Returns the folder that describes the model that `--output_dir` holds; None if there is none.
+
+    It is that of the run's state with `--do_train`, otherwise that of the best weights.
+    """
+    if options.do_train:
+        folder = os.path.join(options.output_dir, STATE_DIR)
+        return folder if list_states(folder) else None
+    return find_best(options.output_dir)
+
+
 def find_init_model(options: _Options) -> _Options:
     """Returns the options with the path of `--init_checkpoint`, and the config and vocabulary beside it.
 
@@ -65,21 +83,18 @@ def find_init_model(options: _Options) -> _Options:
     if options.init_checkpoint is None:
         return options
     with name_place("--init_checkpoint"):
-        resumes = options.do_train and has_checkpoint(options)
-        path = options.output_dir if resumes else find_model(options.init_checkpoint)
+        resumed = described_folder(options) if options.do_train else None
+        path = resumed or find_model(options.init_checkpoint)
         config_file = options.albert_config_file or find_config(path)
         if config_file is None:
             raise InputError(
                 f"{path}: has no {CONFIG_FILE} beside it; expected --albert_config_file"
             )
         found = {"albert_config_file": config_file}
-        if not resumes:
+        if not resumed:
             found["init_checkpoint"] = path
         if not (options.spm_model_file or options.vocab_file):
-            folder = folder_of(path)
-            found["spm_model_file"], found["vocab_file"] = find_vocabulary(folder)
-            if hasattr(options, "do_lower_case") and options.do_lower_case is None:
-                found["do_lower_case"] = is_lower_cased(folder, found["vocab_file"] is not None)
+            found |= vocabulary_flags(folder_of(path), options.do_lower_case)
     return dataclasses.replace(options, **found)
 
 
@@ -114,53 +129,26 @@ def check_output_dir(
     is restored. Each of `data_options` is a name, such as `batches`, and the options that decide it; a
     change of one prints a warning.
     """
-    if not has_checkpoint(options):
+    if files.matches(options.output_dir, "ckpt-*.index"):
+        raise InputError(
+            f"--output_dir={options.output_dir}: holds checkpoints of TensorFlow; expected a new folder, "
+            f"or one with {STATE_DIR}/ and {BEST_DIR}/"
+        )
+    folder = described_folder(options)
+    if folder is None:
         return
-    _check_config(options, config)
-    path = options_path(options.output_dir)
-    started_with = read_description(options, path, read_options)
-    if started_with is None:
-        return
+    _check_config(options, config, folder)
+    started_with = read_own(folder).get("options", {})
     _check_options(options, started_with, fixed_options)
     if options.do_train:
         for what, names in data_options:
             _warn_of_other_data(options, started_with, what, names)
 
 
-def read_description(options: TrainingOptions, path: str, read: Callable[[str], Any]) -> Any | None:
-    """Reads a file that describes a folder's checkpoints.
-
-    Returns None if it is missing and `--do_train` writes it again: the user has removed a damaged file.
-    """
-    if options.do_train and not tf.io.gfile.exists(path):
-        warn(f"{path}: missing; writing it again from the flags")
-        return None
-    with name_remedy():
-        return read(path)
-
-
-@contextlib.contextmanager
-def name_remedy() -> Iterator[None]:
-    """Adds to an error how to restore a damaged file that describes a folder's checkpoints."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(
-            f"{error}; if the file is damaged, remove it and repeat the flags of the training: "
-            "--do_train writes it again and keeps the checkpoints"
-        ) from error
-
-
-def has_checkpoint(options: TrainingOptions) -> bool:
-    """Returns whether the output folder holds a checkpoint."""
-    return latest_checkpoint(options.output_dir) is not None
-
-
-def _check_config(options: TrainingOptions, config: AlbertConfig) -> None:
-    path = os.path.join(options.output_dir, CONFIG_FILE)
-    found = read_description(options, path, AlbertConfig.from_json_file)
-    there = (found or config).to_dict()
-    for name, value in config.to_dict().items():
+def _check_config(options: TrainingOptions, config: AlbertConfig, folder: str) -> None:
+    found = read_config(os.path.join(folder, CONFIG_FILE))
+    there, here = (stored_config(each).to_dict() for each in (found, config))
+    for name, value in here.items():
         if there[name] != value:
             of_flag = name in _DROPOUTS and options.dropout is not None
             raise InputError(
@@ -205,42 +193,45 @@ def _warn_of_other_data(
 @contextlib.contextmanager
 def start_or_resume(
     options: TrainingOptions,
-    config: AlbertConfig,
     trainer: Trainer,
     starting_part: keras.Model,
     tokenizer: Tokenizer | None = None,
+    kind: Kind | None = None,
     noted: Mapping[str, Any] = MappingProxyType({}),
-) -> Iterator[None]:
-    """Initialises or restores the weights, and writes config and options to the output folder.
+) -> Iterator[WriteBest]:
+    """Initialises or restores the weights, and describes the model and the run in the output folder.
 
-    `noted` is written next to the options.
+    `noted` is written with the options.
 
     In this context the chief holds the folder's lock, so no second training can use it.
     `--init_checkpoint` initialises `starting_part`, the model or its encoder. Records of an unknown
-    tokenizer have none.
+    tokenizer have none. Yields a function that writes the model as the best one.
     """
-    if not has_checkpoint(options):
+    if not described_folder(options):
         load_init_checkpoint(options, starting_part)
-    of_tokenizer = {}
+    described = {**to_json_dict(options), **noted}
+    contents = {}
     if tokenizer:
-        of_tokenizer = {
-            VOCABULARY_SHA256: tokenizer.vocabulary_sha256,
-            "do_lower_case": tokenizer.lower_case,
-        }
+        described["do_lower_case"] = tokenizer.lower_case
+        positions = trainer.model.config.max_position_embeddings
+        contents = tokenizer_files(tokenizer, positions) if trainer.is_chief else {}
+    # The folder may be moved, or published.
+    del described["output_dir"]
+
+    def write_best(metrics: Mapping[str, float]) -> None:
+        folder = os.path.join(options.output_dir, BEST_DIR)
+        said = {"options": described, "metrics": dict(metrics)}
+        save_model(trainer.model, folder, kind=kind, contents=contents, noted=said)
+
     with contextlib.ExitStack() as stack:
         if trainer.is_chief:
             files.make_directory(options.output_dir)
             stack.enter_context(files.lock_folder(options.output_dir))
         resume(trainer, options.output_dir)
         if trainer.is_chief:
-            described = {CONFIG_FILE: files.to_json(config.to_dict()).encode()}
-            values = {**to_json_dict(options), **of_tokenizer, **noted}
-            write_options(options.output_dir, values, described)
-            if tokenizer:
-                # So that whatever uses the folder needs it alone.
-                copy = os.path.join(options.output_dir, tokenizer.file_name)
-                files.write_bytes(copy, tokenizer.vocabulary)
-        yield
+            folder = os.path.join(options.output_dir, STATE_DIR)
+            write_description(folder, trainer.model, kind, contents, {"options": described})
+        yield write_best
 
 
 def load_init_checkpoint(options: TrainingOptions, model: keras.Model) -> None:

@@ -1,27 +1,25 @@
 """Converts a checkpoint to another format or to a SavedModel, and checks the result before it appears."""
 
 import dataclasses
+import os
 from typing import Any
 
 import keras
 import numpy as np
 
-from albert_tf.checkpoints.hugging_face import generic_labels
+from albert_tf.checkpoints.hugging_face import HuggingFaceConfig, generic_labels
 from albert_tf.checkpoints.loading import LoadReport, find_config, read_config
-from albert_tf.checkpoints.tensor_files import (
-    Layout,
-    plain_name,
-    tensors_of,
-    variables_by_path,
-)
-from albert_tf.config import CONFIG_FILE
+from albert_tf.checkpoints.tensors import Layout, tensors_of, variables_by_path
+from albert_tf.config import CONFIG_FILE, AlbertConfig
 from albert_tf.conversion import load_model
 from albert_tf.errors import InputError
 from albert_tf.kinds import Classification, Kind, MultiLabel, Regression, TokenClassification
-from albert_tf.kinds.kind import KIND_FILE
+from albert_tf.kinds.registry import read_kind
+from albert_tf.model_folder import CONFIG_FILE as FOLDER_CONFIG_FILE
+from albert_tf.model_folder import folder_of
 from albert_tf.models import AlbertClassifier, AlbertMultipleChoice, AlbertTokenClassifier
 from albert_tf.models.base_model import BaseModel
-from albert_tf.sources import find_model, folder_of
+from albert_tf.sources import find_model
 from albert_tf.tasks.conversion_targets import (
     TARGETS,
     Companions,
@@ -29,7 +27,6 @@ from albert_tf.tasks.conversion_targets import (
 )
 from albert_tf.tasks.flags import check_addresses, check_vocab_size, load_tokenizer
 from albert_tf.tasks.model_options import CheckpointOptions, ConversionOptions
-from albert_tf.tasks.trained_folder import kind_of
 from albert_tf.tokenization import Tokenizer
 from albert_tf.tokenization.vocabulary_files import find_vocabulary, is_lower_cased
 
@@ -45,32 +42,27 @@ def run(options: ConversionOptions) -> LoadReport:
     options = dataclasses.replace(options, init_checkpoint=find_model(options.init_checkpoint))
     check_addresses(options)
     target, output = TARGETS[options.to], options.output_checkpoint
-    found = find_companions(options)
-    model, report = load_model(found.config, options.init_checkpoint)
+    config, tokenizer = find_companions(options)
+    model, report = load_model(config, options.init_checkpoint)
     if options.from_ not in (None, report.format_name):
         raise InputError(
             f"--from={options.from_}: {report.prefix} has the format {report.format_name} "
             f"({report.format})"
         )
-    config = model.config
-    head = head_of(model, report)
-    companions = Companions(target.config_of(model), found.tokenizer, head, options.output_dtype)
-    if output:
-        target.check(output, companions)
+    kind = read_kind(folder_of(options.init_checkpoint)) or head_of(model, report)
     part = target.part_of(model)
-    _print_table(part, report, target.layout(config))
+    _print_table(part, report, target.layout(model))
     print(report.summary())
     unwritten = variables_by_path(model.weights).keys() - variables_by_path(part.weights).keys()
     if unwritten:
         print(f"not written, as {options.to} has no place for them: {', '.join(sorted(unwritten))}")
-    if companions.config != config:
-        print(f"num_hidden_groups in the written config: {companions.config.num_hidden_groups}")
     if options.dry_run:
         return report
     inputs = _random_inputs(part)
     expected = part(inputs)
     for variable in part.weights:
         variable.assign(np.asarray(variable, options.output_dtype))
+    companions = Companions(tokenizer, kind, options.output_dtype)
     with target.write(output, part, companions) as written:
         received = written(inputs)
         _check_written(part, written, _difference(part(inputs), received), output)
@@ -79,7 +71,9 @@ def run(options: ConversionOptions) -> LoadReport:
     return report
 
 
-def find_companions(options: CheckpointOptions, tokenizer: Tokenizer | None = None) -> Companions:
+def find_companions(
+    options: CheckpointOptions, tokenizer: Tokenizer | None = None
+) -> tuple[AlbertConfig, Tokenizer | None]:
     """Returns config and tokenizer, if any: those given, or from next to the checkpoint."""
     path = options.init_checkpoint
     config_file = options.albert_config_file or find_config(path)
@@ -89,45 +83,42 @@ def find_companions(options: CheckpointOptions, tokenizer: Tokenizer | None = No
         )
     config = read_config(config_file)
     if tokenizer is not None:
-        return Companions(config, tokenizer)
+        return config, tokenizer
+    folder, lower_case = folder_of(path), options.do_lower_case
     vocabulary = options.spm_model_file, options.vocab_file
     if not any(vocabulary):
-        vocabulary = find_vocabulary(folder_of(path))
+        vocabulary = find_vocabulary(folder)
     if not any(vocabulary):
-        return Companions(config)
-    lower_case = options.do_lower_case
+        return config, None
     if lower_case is None:
-        lower_case = is_lower_cased(folder_of(path), is_wordpiece=vocabulary[1] is not None)
+        lower_case = is_lower_cased(folder, is_wordpiece=vocabulary[1] is not None)
     tokenizer = load_tokenizer(*vocabulary, lower_case)
     check_vocab_size(tokenizer, config, config_file)
-    return Companions(config, tokenizer)
+    return config, tokenizer
 
 
 def head_of(model: keras.Model, report: LoadReport, unnamed: bool = False) -> Kind | None:
-    """Returns what a classifier of texts or tokens predicts, if known.
+    """Returns what a classifier of texts or tokens of other libraries predicts, if known.
 
     With `unnamed`, classes without names get those of `generic_labels`.
     """
     if not isinstance(model, AlbertClassifier | AlbertTokenClassifier):
         return None
-    if head := kind_of(report.prefix):
-        if (len(head.labels) or 1) != model.num_classes:
-            raise InputError(
-                f"{report.prefix}: its head has {model.num_classes} outputs; {KIND_FILE} "
-                f"next to it has {len(head.labels)} labels"
-            )
-        return head
-    kind, labels, more = Classification, report.labels, {"pairs": True}
-    is_multi_label = report.problem_type == "multi_label_classification"
+    labels, problem_type, is_theirs = (), None, report.format_name == "hugging_face"
+    if is_theirs:
+        there = HuggingFaceConfig.from_json_file(os.path.join(report.prefix, FOLDER_CONFIG_FILE))
+        labels, problem_type = there.label_names, there.problem_type
+    kind, more = Classification, {"pairs": True}
+    is_multi_label = problem_type == "multi_label_classification"
     if not labels and (unnamed or is_multi_label):
         labels = generic_labels(model.num_classes)
     # To `transformers`, a single output without a problem type is a regression.
-    is_score = report.problem_type == "regression" or model.num_classes == 1
+    is_score = problem_type == "regression" or model.num_classes == 1
     if isinstance(model, AlbertTokenClassifier):
         kind, more = TokenClassification, {}
     elif is_multi_label:
         kind = MultiLabel
-    elif report.format_name == "hugging_face" and is_score:
+    elif is_theirs and is_score:
         if model.num_classes > 1:
             raise InputError(
                 f"{report.prefix}: predicts {model.num_classes} scores; only one can be read"
@@ -145,7 +136,7 @@ def _print_table(model: keras.Model, report: LoadReport, layout: Layout) -> None
     rows = [("read from", "written to", "shape")]
     for path, variable in variables_by_path(model.weights).items():
         for name, tensor in tensors_of({path: variable}, layout).items():
-            rows.append((str(read[path]), plain_name(name), str(tensor.shape)))
+            rows.append((str(read[path]), name, str(tensor.shape)))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         print("  ".join(map(str.ljust, row, widths)).rstrip())

@@ -28,7 +28,7 @@ from albert_tf.training.loop import Callback
 _NO_ARGUMENTS = (
     *("do_train", "do_eval", "do_predict", "task_name", "data_dir", "data_source"),
     *("train_file", "dev_file", "test_file", "predict_file", "predict_format", "init_checkpoint"),
-    *("exported_model", "output_dir"),
+    "output_dir",
 )
 
 

@@ -20,7 +20,6 @@ from albert_tf.options.kinds import Pooling
 from albert_tf.options.parts import Form, Weights
 from albert_tf.progress import SECONDS_WITHOUT_PROGRESS, Progress
 from albert_tf.tasks.fine_tuning.predictions import predict
-from albert_tf.tasks.trained_folder import options_asset
 from albert_tf.tokenization import Tokenizer
 from albert_tf.training import Evaluator
 
@@ -157,9 +156,7 @@ class Loaded:
             raise InputError(
                 "an exported model cannot be exported again; expected a trained folder"
             )
-        # What `albert_tf.load` reads.
-        assets = options_asset(main.tokenizer, main.kind.assets())
-        details = ExportDetails(format, weights, assets)
+        details = ExportDetails(format, weights)
         return export(main.model, main.kind, main.tokenizer, os.fspath(export_dir), details)
 
     @property

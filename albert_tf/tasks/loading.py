@@ -8,17 +8,15 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.backends import require_tensorflow
-from albert_tf.checkpoints import keras_hub
-from albert_tf.checkpoints.hugging_face_reader import is_folder
 from albert_tf.checkpoints.loading import find_config, load_checkpoint
-from albert_tf.config import CONFIG_FILE, AlbertConfig
+from albert_tf.config import AlbertConfig
 from albert_tf.conversion import load_model
 from albert_tf.data.fine_tuning.tags import TagTable
 from albert_tf.errors import InputError, name_place
 from albert_tf.export import ExportedModel, version_folders
-from albert_tf.kinds import Embedding, QuestionAnswering, TokenClassification
-from albert_tf.kinds.kind import KIND_FILE
+from albert_tf.kinds import Embedding, Kind, QuestionAnswering, TokenClassification
 from albert_tf.kinds.registry import read_kind
+from albert_tf.model_folder import CONFIG_FILE
 from albert_tf.models import (
     AlbertClassifier,
     AlbertEncoder,
@@ -27,16 +25,11 @@ from albert_tf.models import (
     AlbertTokenClassifier,
 )
 from albert_tf.options.kinds import Pooling
-from albert_tf.sources import find_model, folder_of
+from albert_tf.sources import find_model
 from albert_tf.tasks.conversion import CheckpointOptions, find_companions, head_of
-from albert_tf.tasks.flags import check_vocab_size, load_tokenizer
+from albert_tf.tasks.flags import check_vocab_size
 from albert_tf.tasks.loaded import Loaded
-from albert_tf.tasks.trained_folder import (
-    check_vocabulary,
-    options_path,
-    read_folder,
-    read_options,
-)
+from albert_tf.tasks.trained_folder import check_vocabulary
 from albert_tf.tokenization import Tokenizer
 from albert_tf.tokenization.interface import check_tokenizer
 from albert_tf.tokenization.vocabulary_files import TOKENIZER_CONFIG_FILE, read_object
@@ -44,7 +37,7 @@ from albert_tf.training import make_strategy
 
 # Of a folder of sentence-transformers.
 _MODULES_FILE = "modules.json"
-_CONFIG_FILE = "config_sentence_transformers.json"
+_EMBEDDER_FILE = "config_sentence_transformers.json"
 _POOLING_FILE = "config.json"
 # Files that may say the maximum length, and the key of each. A later file overrides an earlier one.
 _LENGTHS = {
@@ -107,23 +100,16 @@ def _load(folder: str, tokenizer: Tokenizer | None) -> Loaded:
     if not tf.io.gfile.isdir(folder):
         is_file = tf.io.gfile.exists(folder)
         raise InputError("is a file; expected a folder" if is_file else "no such folder")
-    if is_folder(folder) or keras_hub.is_preset(folder):
-        return _load_checkpoint(folder, tokenizer)
-    version = _find_version(folder)
-    model_dir = version_folders.assets_folder(version) if version else folder_of(folder)
-    options = options_path(model_dir)
-    if not tf.io.gfile.exists(options):
-        if find_config(folder):
-            return _load_checkpoint(folder, tokenizer)
+    version = None if find_config(folder) else _find_version(folder)
+    described = version_folders.assets_folder(version) if version else folder
+    if kind := read_kind(described):
+        return _load_trained(described, kind, version, tokenizer)
+    if find_config(described) is None or version:
         raise InputError(
             "holds no trained model; expected an --output_dir of fine-tuning or pre-training, an "
-            f"--export_dir or one of its versions, a Hugging Face folder, or one with {CONFIG_FILE}"
+            "--export_dir or one of its versions, a Hugging Face folder, or one with albert_config.json"
         )
-    if tf.io.gfile.exists(os.path.join(model_dir, KIND_FILE)):
-        return _load_fine_tuned(model_dir, version, tokenizer)
-    if "sentence_objective" in read_options(options):
-        return _load_checkpoint(folder, tokenizer)
-    raise InputError(f"lacks {KIND_FILE}, which describes the head of a fine-tuned model")
+    return _load_checkpoint(folder, tokenizer)
 
 
 def _find_version(folder: str) -> str | None:
@@ -136,17 +122,16 @@ def _find_version(folder: str) -> str | None:
     return folder if exists(folder) else None
 
 
-def _load_fine_tuned(folder: str, version: str | None, tokenizer: Tokenizer | None) -> Loaded:
-    """Loads a model from a trained folder, or a version of an exported model from its assets."""
-    vocabulary = read_folder(folder)
-    kind = read_kind(folder)
-    if kind.missing:
-        raise InputError(f"no {kind.missing} in {KIND_FILE}, which --do_eval writes; expected it")
-    if tokenizer is None and (vocabulary["spm_model_file"] or vocabulary["vocab_file"]):
-        names = ("spm_model_file", "vocab_file", "do_lower_case")
-        tokenizer = load_tokenizer(*(vocabulary[name] for name in names))
+def _load_trained(
+    folder: str, kind: Kind, version: str | None, tokenizer: Tokenizer | None
+) -> Loaded:
+    """Loads a model of ours from its folder, or a version of an exported model from its assets."""
     config_file = os.path.join(folder, CONFIG_FILE)
-    config = AlbertConfig.from_json_file(config_file)
+    if kind.missing:
+        raise InputError(
+            f"{config_file}: has no {kind.missing}, which --do_eval writes; expected it"
+        )
+    config, tokenizer = find_companions(CheckpointOptions(init_checkpoint=folder), tokenizer)
     _check_tokenizer(tokenizer, config, config_file)
     check_vocabulary(folder, tokenizer)
     strategy = make_strategy("one_device")
@@ -161,13 +146,12 @@ def _load_fine_tuned(folder: str, version: str | None, tokenizer: Tokenizer | No
 
 def _load_checkpoint(folder: str, tokenizer: Tokenizer | None) -> Loaded:
     """Loads a pre-trained model, or one of another library that predicts from texts."""
-    found = find_companions(CheckpointOptions(init_checkpoint=folder), tokenizer)
-    tokenizer = found.tokenizer
-    _check_tokenizer(tokenizer, found.config, find_config(folder))
+    config, tokenizer = find_companions(CheckpointOptions(init_checkpoint=folder), tokenizer)
+    _check_tokenizer(tokenizer, config, find_config(folder))
     strategy = make_strategy("one_device")
     with strategy.scope():
-        model, report = load_model(found.config, folder)
-    length = found.config.max_position_embeddings
+        model, report = load_model(config, folder)
+    length = config.max_position_embeddings
     if isinstance(model, AlbertEncoder | AlbertPretrainer):
         return Loaded(Embedding(**read_modules(folder, length)), model, tokenizer, strategy)
     if isinstance(model, AlbertSpanLabeler):
@@ -203,7 +187,7 @@ def _check_tokenizer(tokenizer: Tokenizer | None, config: AlbertConfig, config_f
 
 def read_modules(folder: str, positions: int) -> dict[str, Any]:
     """Returns the fields of an `Embedding` that a folder's modules determine, or their defaults."""
-    path, config = (os.path.join(folder, name) for name in (_MODULES_FILE, _CONFIG_FILE))
+    path, config = (os.path.join(folder, name) for name in (_MODULES_FILE, _EMBEDDER_FILE))
     values: dict[str, Any] = {"normalize": False, "max_seq_length": positions}
     if not tf.io.gfile.exists(path):
         return values

@@ -92,22 +92,20 @@ class ConversionOptions(CheckpointOptions):
     from_: FormatName | None = option(
         "Format that the checkpoint to convert must have. Default: any.", None
     )
-    to: Literal["tf1", "albert_tf", "hugging_face", "saved_model"] = option("Format to write.")
+    to: Literal["tf1", "hugging_face", "saved_model"] = option("Format to write.")
     output_dtype: WeightType = option(
         "Type in which --to=hugging_face stores the weights.", "float32"
     )
     dry_run: bool = option("Only print what would be written.", False)
 
     def __post_init__(self):
-        from albert_tf.tasks.conversion_targets import TARGETS, CheckpointTarget
-
         if not (self.output_checkpoint or self.dry_run):
             raise InputError("expected --output_checkpoint or --dry_run; received neither")
         if self.output_dtype != "float32" and self.to != "hugging_face":
             raise InputError(f"--output_dtype={self.output_dtype}: expected --to=hugging_face")
-        with_prefix = isinstance(TARGETS[self.to], CheckpointTarget)
-        if with_prefix and self.output_checkpoint and not os.path.basename(self.output_checkpoint):
+        path = self.output_checkpoint
+        if self.to == "tf1" and path and not os.path.basename(path):
             raise InputError(
-                f"--output_checkpoint={self.output_checkpoint}: expected the prefix of a "
+                f"--output_checkpoint={path}: expected the prefix of a "
                 "checkpoint, such as converted/model.ckpt-best; received a folder"
             )

@@ -18,13 +18,14 @@ from albert_tf.data.pretraining.input_files import (
 )
 from albert_tf.data.pretraining.instances import PretrainingDataStats
 from albert_tf.errors import InputError, name_place, warn
+from albert_tf.model_folder import folder_of
 from albert_tf.options import to_json_dict
 from albert_tf.resumable import make_outputs
-from albert_tf.sources import find_model, folder_of
+from albert_tf.sources import find_model
 from albert_tf.tasks.flags import check_addresses, load_tokenizer
 from albert_tf.tasks.pretraining_data_options import PretrainingDataOptions
 from albert_tf.tokenization import train_vocabulary
-from albert_tf.tokenization.vocabulary_files import find_vocabulary, is_lower_cased
+from albert_tf.tokenization.vocabulary_files import vocabulary_flags
 
 # A lower mean number of sentences per paragraph means that the text was hardly split.
 _MIN_SENTENCES = 1.1
@@ -56,17 +57,10 @@ def run(options: PretrainingDataOptions) -> PretrainingDataStats:
 
 
 def _with_vocabulary(options: PretrainingDataOptions) -> PretrainingDataOptions:
-    folder = folder_of(find_model(options.model))
-    spm_model_file, vocab_file = find_vocabulary(folder)
-    if not (spm_model_file or vocab_file):
+    flags = vocabulary_flags(folder_of(find_model(options.model)))
+    if not flags:
         raise InputError(f"{options.model}: holds no vocabulary")
-    return dataclasses.replace(
-        options,
-        model=None,
-        spm_model_file=spm_model_file,
-        vocab_file=vocab_file,
-        do_lower_case=is_lower_cased(folder, vocab_file is not None),
-    )
+    return dataclasses.replace(options, model=None, **flags)
 
 
 def _request(options: PretrainingDataOptions, inputs: list[InputFile]) -> dict[str, Any]:

@@ -107,7 +107,7 @@ def run(options: PretrainingOptions) -> dict[str, float]:
         explain_bad_records(records),
     ):
         if options.do_train:
-            _train(options, config, evaluator, records, tokenizer, evaluate)
+            _train(options, evaluator, records, tokenizer, evaluate)
         if not options.do_eval:
             return {}
         if options.do_train or options.init_checkpoint is None:
@@ -164,7 +164,6 @@ def _make_evaluator(options: PretrainingOptions, config: AlbertConfig) -> Evalua
 
 def _train(
     options: PretrainingOptions,
-    config: AlbertConfig,
     trainer: Trainer,
     records: Mapping[str, Records],
     tokenizer: Tokenizer | None,
@@ -173,20 +172,25 @@ def _train(
     of_training = records["input_file"]
     order = (options.train_batch_size, options.shuffle_buffer, options.random_seed)
     batches_from = functools.partial(pretraining_batches, of_training, *order)
-    plan = TrainingPlan(
-        options, "pretraining", options.num_train_steps, best_metric="loss", higher_is_better=False
-    )
     if trainer.is_chief and tokenizer is None:
         warn(
             f"--output_dir={options.output_dir} will hold no vocabulary, as that of the records "
             "is not known; --spm_model_file or --vocab_file names it"
         )
-    with start_or_resume(options, config, trainer, trainer.model, tokenizer):
+    with start_or_resume(options, trainer, trainer.model, tokenizer) as write_best:
         if trainer.is_chief:
             save_counts(options, records)
             num_records = sum(file.count for file in of_training.files)
             warn_of_large_batch(options, num_records, "records")
         check = LearningCheck(batches_from().as_numpy_iterator(), options.warmup_steps)
+        plan = TrainingPlan(
+            options,
+            write_best,
+            "pretraining",
+            options.num_train_steps,
+            best_metric="loss",
+            higher_is_better=False,
+        )
         train(trainer, plan, batches_from, evaluate, check)
     metrics = ("accuracy", "perplexity")
     if trainer.is_chief and (path := draw_learning_curve(options.output_dir, *metrics)):

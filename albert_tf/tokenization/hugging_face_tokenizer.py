@@ -15,15 +15,13 @@ import numpy as np
 from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf import files
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, warn
 from albert_tf.tokenization.characters import character_class, characters_of_unicode
 from albert_tf.tokenization.interface import SENTENCEPIECE, WORDPIECE, SpecialPieces, Tokenizer
 from albert_tf.tokenization.sentencepiece_tokenizer import WORD_MARK, AlbertTokenizer
 from albert_tf.tokenization.vocabulary_files import (
-    SENTENCEPIECE_FILE,
     TOKENIZER_CONFIG_FILE,
     TOKENIZER_FILE,
-    WORDPIECE_FILE,
 )
 from albert_tf.tokenization.wordpiece_tokenizer import (
     CONTINUATION_MARK,
@@ -42,9 +40,23 @@ _CHECKED_LINES, _PIECES_PER_LINE = 200, 20
 _Json = dict[str, Any]
 
 
-def vocabulary_name(tokenizer: Tokenizer) -> str:
-    """Returns the name of the vocabulary's file in a Hugging Face folder."""
-    return SENTENCEPIECE_FILE if isinstance(tokenizer, AlbertTokenizer) else WORDPIECE_FILE
+def tokenizer_files(tokenizer: Tokenizer, max_length: int) -> dict[str, bytes]:
+    """Returns the tokenizer's files of a model's folder, name -> content.
+
+    They are those of `hugging_face_files` or, with a warning, the vocabulary and its case alone, if
+    Hugging Face has no such tokenizer.
+    """
+    try:
+        return hugging_face_files(tokenizer, max_length)
+    except InputError as error:
+        warn(f"no {TOKENIZER_FILE}: {error}")
+        return vocabulary_contents(tokenizer)
+
+
+def vocabulary_contents(tokenizer: Tokenizer) -> dict[str, bytes]:
+    """Returns a file with the vocabulary and one that says its case, name -> content."""
+    case = files.to_json({"do_lower_case": tokenizer.lower_case})
+    return {tokenizer.file_name: tokenizer.vocabulary, TOKENIZER_CONFIG_FILE: case.encode()}
 
 
 def hugging_face_files(tokenizer: Tokenizer, max_length: int) -> dict[str, bytes]:
@@ -76,7 +88,7 @@ def hugging_face_files(tokenizer: Tokenizer, max_length: int) -> dict[str, bytes
         **{f"{role}_token": name for role, name in names._asdict().items()},
     }
     return {
-        vocabulary_name(tokenizer): tokenizer.vocabulary,
+        tokenizer.file_name: tokenizer.vocabulary,
         TOKENIZER_FILE: json.dumps(content, ensure_ascii=False).encode(),
         TOKENIZER_CONFIG_FILE: files.to_json(config).encode(),
     }

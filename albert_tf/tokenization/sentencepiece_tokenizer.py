@@ -19,7 +19,7 @@ from albert_tf import files
 from albert_tf.errors import InputError, name_place
 from albert_tf.options import check_type
 from albert_tf.tokenization.interface import SENTENCEPIECE, WORD_MARK, find_special_ids
-from albert_tf.tokenization.vocabulary_files import SENTENCEPIECE_NAMES, find_preset, read_unigram
+from albert_tf.tokenization.vocabulary_files import SENTENCEPIECE_FILE, find_preset, read_unigram
 
 WordStartRule = Literal["original", "sentencepiece"]
 
@@ -59,7 +59,7 @@ class AlbertTokenizer:
             is no such rule.
     """
 
-    file_name: ClassVar[str] = SENTENCEPIECE_NAMES[0]
+    file_name: ClassVar[str] = SENTENCEPIECE_FILE
 
     def __init__(
         self,

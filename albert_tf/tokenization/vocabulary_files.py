@@ -17,27 +17,19 @@ from sentencepiece import sentencepiece_model_pb2
 from albert_tf import files
 from albert_tf.errors import InputError
 from albert_tf.lazy import LazyModule
-from albert_tf.sources import find_model, folder_of
+from albert_tf.model_folder import check_sum, folder_of
+from albert_tf.sources import find_model
 
 tf = LazyModule("tensorflow")
-
-# The options of a run, which describe its folder, and a key beside them: SHA-256 of the vocabulary.
-OPTIONS_FILE = "run_options.json"
-VOCABULARY_SHA256 = "vocabulary_sha256"
 
 SENTENCEPIECE_FILE = "spiece.model"
 WORDPIECE_FILE = "vocab.txt"
 TOKENIZER_FILE = "tokenizer.json"
 TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
 
-# Ours, Hugging Face's and KerasHub's; and patterns, as each of Google's archives has a name of its own.
-SENTENCEPIECE_NAMES = (
-    "vocabulary.model",
-    SENTENCEPIECE_FILE,
-    "assets/tokenizer/vocabulary.spm",
-    "*.model",
-)
-WORDPIECE_NAMES = ("vocabulary.txt", WORDPIECE_FILE, "vocab*.txt")
+# Hugging Face's and KerasHub's; and patterns, as each of Google's archives has a name of its own.
+_SENTENCEPIECE_NAMES = (SENTENCEPIECE_FILE, "assets/tokenizer/vocabulary.spm", "*.model")
+_WORDPIECE_NAMES = (WORDPIECE_FILE, "vocab*.txt")
 
 _PieceType = sentencepiece_model_pb2.ModelProto.SentencePiece
 # Of ALBERT's tokenizers, those of transformers and ours.
@@ -48,11 +40,11 @@ _KINDS = {"Unigram": "--spm_model_file", "WordPiece": "--vocab_file"}
 
 def find_vocabulary(folder: str) -> tuple[str | None, str | None]:
     """Returns the SentencePiece model or the WordPiece vocabulary of a model's folder, if it has one."""
-    for is_wordpiece, names in enumerate((SENTENCEPIECE_NAMES, WORDPIECE_NAMES)):
+    for is_wordpiece, names in enumerate((_SENTENCEPIECE_NAMES, _WORDPIECE_NAMES)):
         for name in names:
             found = files.matches(folder, name)
             if len(found) == 1:
-                _check_sum(found[0], read_object(os.path.join(folder, OPTIONS_FILE)))
+                check_sum(found[0])
                 return (None, found[0]) if is_wordpiece else (found[0], None)
     if (values := _read_tokenizer_json(folder)) is None:
         return None, None
@@ -68,26 +60,36 @@ def find_vocabulary(folder: str) -> tuple[str | None, str | None]:
     return path, None
 
 
+def vocabulary_flags(folder: str, lower_case: bool | None = None) -> dict[str, Any]:
+    """Returns the flags that the tokenizer of a model's folder determines; none without a vocabulary.
+
+    `lower_case` replaces what the folder says.
+    """
+    spm_model_file, vocab_file = find_vocabulary(folder)
+    if not (spm_model_file or vocab_file):
+        return {}
+    if lower_case is None:
+        lower_case = is_lower_cased(folder, is_wordpiece=vocab_file is not None)
+    return {
+        "spm_model_file": spm_model_file,
+        "vocab_file": vocab_file,
+        "do_lower_case": lower_case,
+    }
+
+
 def _read_tokenizer_json(folder: str) -> Mapping[str, Any] | None:
     path = os.path.join(folder, TOKENIZER_FILE)
-    return _parse(files.read_bytes(path)) if tf.io.gfile.exists(path) else None
-
-
-def _check_sum(path: str, options: Mapping[str, Any]) -> None:
-    expected = options.get(VOCABULARY_SHA256)
-    if expected is not None and (received := files.sha256(path)) != expected:
-        raise InputError(
-            f"{path}: has the SHA-256 {received}; {OPTIONS_FILE} next to it says {expected}: the file "
-            "is damaged or another vocabulary; copy the vocabulary of the training there"
-        )
+    if not tf.io.gfile.exists(path):
+        return None
+    check_sum(path)
+    return _parse(files.read_bytes(path))
 
 
 def is_lower_cased(folder: str, is_wordpiece: bool) -> bool:
     """Returns whether the tokenizer of a model's folder lower-cases, as it does by default."""
     path = os.path.join(folder, TOKENIZER_CONFIG_FILE)
     values = read_object(path)
-    options = read_object(os.path.join(folder, OPTIONS_FILE))
-    lower_case = options.get("do_lower_case", values.get("do_lower_case"))
+    lower_case = values.get("do_lower_case")
     if not isinstance(lower_case, bool):
         saved = _read_tokenizer_json(folder)
         lower_case = saved is None or any(
@@ -108,7 +110,10 @@ def is_lower_cased(folder: str, is_wordpiece: bool) -> bool:
 
 def read_object(path: str) -> Mapping[str, Any]:
     """Returns the object in a JSON file; an empty one if there is no such file, or no object in it."""
-    values = files.read_json(path) if tf.io.gfile.exists(path) else {}
+    if not tf.io.gfile.exists(path):
+        return {}
+    check_sum(path)
+    values = files.read_json(path)
     return values if isinstance(values, Mapping) else {}
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from albert_tf import files
 from albert_tf.errors import name_place
 from albert_tf.tokenization.interface import CONTINUATION_MARK, WORDPIECE, find_special_ids
-from albert_tf.tokenization.vocabulary_files import WORDPIECE_NAMES, find_preset, read_wordpiece
+from albert_tf.tokenization.vocabulary_files import WORDPIECE_FILE, find_preset, read_wordpiece
 
 # A longer word becomes the unknown piece (the original's `max_input_chars_per_word`).
 MAX_WORD_LENGTH = 200
@@ -50,7 +50,7 @@ class WordPieceTokenizer:
         InputError: the file cannot be read, is not UTF-8 or lacks a special piece.
     """
 
-    file_name: ClassVar[str] = WORDPIECE_NAMES[0]
+    file_name: ClassVar[str] = WORDPIECE_FILE
 
     def __init__(self, vocab_file: str, lower_case: bool = True):
         self.vocabulary_file = vocab_file

@@ -2,14 +2,14 @@
 
 A run writes to its folder:
 
-    ckpt-*, checkpoint     the newest checkpoints, with the optimizer's state
-    best/                  the weights with the best evaluation, and their metrics; without evaluations
-                           those of the end
+    state/                 the newest states of the model and the optimizer
+    best/                  the model with the best evaluation, and its metrics; without evaluations that
+                           of the end
     metrics.jsonl          one line per report: step, split, metrics
     interval.jsonl         in a run that was stopped: what the next report will count
     train/, eval/          the same metrics as TensorBoard summaries
 
-A killed run loses the updates after its newest checkpoint, and `metrics.jsonl` loses their reports when
+A killed run loses the updates after its newest state, and `metrics.jsonl` loses their reports when
 the run resumes. TensorBoard, which can only append, shows them twice.
 """
 
@@ -19,34 +19,35 @@ import math
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import NoReturn
 
 import tensorflow as tf
 
+from albert_tf import files
 from albert_tf.errors import InputError, Preempted
+from albert_tf.model_folder import BEST_DIR, STATE_DIR, find_best, read_own
 from albert_tf.options.parts import LoopOptions
 from albert_tf.progress import Progress
-from albert_tf.sources import BEST_DIR
-from albert_tf.training.checkpoint_manager import (
-    BestCheckpoint,
-    Checkpoints,
-    remove_temporary_files,
-)
 from albert_tf.training.reports import BadSteps, Callback, Interval, Reports
+from albert_tf.training.states import States
 from albert_tf.training.trainer import Trainer
+
+# Writes the model to the folder of the best one, given the metrics and the step.
+WriteBest = Callable[[Mapping[str, float]], None]
 
 _STDERR = 2
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainingPlan:
-    """How long to train, and how to choose the best checkpoint."""
+    """How long to train, and how to choose the best model, which `write_best` writes."""
 
     options: LoopOptions
+    write_best: WriteBest
     description: str  # name of the run in progress lines
     num_train_steps: int  # total number of updates, including those before a restart
-    best_metric: str  # evaluation metric that selects the best checkpoint
+    best_metric: str  # evaluation metric that selects the best model
     higher_is_better: bool
     keeps_last: bool = False  # whether each evaluation counts as the best so far
 
@@ -61,37 +62,35 @@ class TrainingPlan:
         )
 
     def saves_at(self, step: int) -> bool:
-        """Returns whether an evaluation and a checkpoint follow `step`."""
+        """Returns whether an evaluation and a state follow `step`."""
         return step == self.num_train_steps or step % self.options.save_checkpoints_steps == 0
 
     def reports_at(self, step: int) -> bool:
         """Returns whether a report of the training follows `step`."""
         return self.saves_at(step) or step % self.options.log_steps == 0
 
-    @property
-    def best(self) -> BestCheckpoint:
-        """The best checkpoint of the run."""
-        return BestCheckpoint(f"{self.options.output_dir}/{BEST_DIR}")
-
     def is_best(self, value: float) -> bool:
-        """Returns whether a value of `best_metric` is better than that of the best checkpoint."""
+        """Returns whether a value of `best_metric` is better than that of the best model."""
         if self.keeps_last:
             return True
-        best = (self.best.metrics or {}).get(self.best_metric)
+        best = best_metrics(self.options.output_dir).get(self.best_metric)
         return best is None or (value > best if self.higher_is_better else value < best)
 
 
-def best_metrics(output_dir: str) -> dict[str, float] | None:
-    """Returns the metrics of a run's best checkpoint; None if there is none yet."""
-    return BestCheckpoint(f"{output_dir}/{BEST_DIR}").metrics
+def best_metrics(output_dir: str) -> Mapping[str, float]:
+    """Returns the metrics of a run's best model, and its step; empty if there is none yet."""
+    folder = find_best(output_dir)
+    return read_own(folder).get("metrics", {}) if folder else {}
 
 
 def resume(trainer: Trainer, output_dir: str) -> None:
-    """Restores a run's newest checkpoint, and removes the temporary files of killed processes."""
+    """Restores a run's newest state, and removes the unfinished files of killed processes."""
+    folder = f"{output_dir}/{STATE_DIR}"
     if trainer.is_chief:
-        for folder in (output_dir, f"{output_dir}/{BEST_DIR}"):
-            remove_temporary_files(folder)
-    restored = Checkpoints(output_dir, trainer.state, max_to_keep=1).restore_latest()
+        files.clean_folder(f"{output_dir}/{BEST_DIR}")
+        for path in files.matches(folder, f"*{files.INCOMPLETE}"):
+            files.remove(path)
+    restored = States(folder, trainer.state, max_to_keep=1).restore_latest()
     if restored and trainer.is_chief:
         print(f"resuming {output_dir} from step {trainer.step}")
 
@@ -115,7 +114,7 @@ def train(
         plan,
         batches_from,
         evaluate,
-        Checkpoints(options.output_dir, trainer.state, options.keep_checkpoint_max),
+        States(f"{options.output_dir}/{STATE_DIR}", trainer.state, options.keep_checkpoint_max),
         Reports(options.output_dir, progress, trainer.is_chief, callback),
         BadSteps(options.max_bad_steps),
         Preemption(trainer.is_alone),
@@ -130,7 +129,7 @@ class _Run:
     plan: TrainingPlan
     batches_from: Callable[[int], tf.data.Dataset]
     evaluate_model: Callable[[], dict[str, float]] | None
-    checkpoints: Checkpoints
+    states: States
     reports: Reports
     bad_steps: BadSteps
     preemption: "Preemption"
@@ -154,12 +153,12 @@ class _Run:
                 if step < end:
                     self._train(step)
             except Preempted:
-                self._wait_for_checkpoint()
+                self._wait_for_state()
                 raise
-            self._wait_for_checkpoint()
+            self._wait_for_state()
             if trainer.is_chief:
                 if self.evaluate_model is None:
-                    plan.best.replace(trainer.model, trainer.step, {})
+                    plan.write_best({"step": trainer.step})
                 Interval.forget(plan.options.output_dir)
 
     def _train(self, step: int) -> None:
@@ -185,9 +184,9 @@ class _Run:
             if reports:
                 summary = interval.summarize(trainer)
                 self.reports.write("train", step, *summary, is_last=not evaluates)
-                self.checkpoints.check()
+                self.states.check()
             if saves and trainer.is_chief:
-                self.checkpoints.start_saving(step)
+                self.states.start_saving(step)
             if is_preempted:
                 if saves and not reports and trainer.is_chief:
                     interval.save(plan.options.output_dir, step)
@@ -196,10 +195,10 @@ class _Run:
                 self._evaluate()
             interval = Interval()
 
-    def _wait_for_checkpoint(self) -> None:
-        """Waits until the chief has written its checkpoint."""
+    def _wait_for_state(self) -> None:
+        """Waits until the chief has written its state."""
         if self.trainer.is_chief:
-            self.checkpoints.wait()
+            self.states.wait()
         self.trainer.any_worker(False)
 
     def _evaluate(self) -> None:
@@ -218,7 +217,7 @@ class _Run:
                     )
             # Untrained weights are never the best.
             if trainer.is_chief and step > 0 and plan.is_best(metrics[plan.best_metric]):
-                plan.best.replace(trainer.model, step, metrics)
+                plan.write_best({"step": step, **metrics})
             self.reports.write("eval", step, metrics)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import keras
 import tensorflow as tf
 
-from albert_tf.checkpoints.tensor_files import variables_by_path
+from albert_tf.checkpoints.tensors import variables_by_path
 from albert_tf.training.evaluator import Batch, Evaluator, Loss, Means, StepMeans
 
 # Maximum global norm of the gradients, as in BERT and ALBERT.

@@ -37,7 +37,7 @@ class EvaluationOptions:
 
 def evaluate(model_dir: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the metrics of a trained folder for what `Study` writes into `to_evaluate.json`."""
-    config = albert_tf.AlbertConfig.from_json_file(f"{model_dir}/albert_config.json")
+    config = albert_tf.read_config(f"{model_dir}/best/config.json")
     encoder = albert_tf.AlbertEncoder(config)
     has_head = given["objective"] != "none"
     model = albert_tf.AlbertPretrainer(encoder, sentence_head=has_head)

@@ -69,7 +69,7 @@ def _kill_and_resume(folder: str, flags: Sequence[str]) -> None:
     command = _command("run_pretraining.py", *flags, f"--output_dir={folder}")
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     with subprocess.Popen(command, cwd=ROOT, env=os.environ | SHARED, **quiet) as process:
-        while process.poll() is None and not list(pathlib.Path(folder).glob("ckpt-*.index")):
+        while process.poll() is None and not list(pathlib.Path(folder).glob("state/step-*")):
             time.sleep(0.1)
         process.send_signal(signal.SIGKILL)
     run_script("run_pretraining.py", *flags, f"--output_dir={folder}")
@@ -88,14 +88,14 @@ def _check_repeats(workload: Workload, flags: Sequence[str], folder: str) -> str
             pool.submit(run_script, "run_pretraining.py", *flags, f"--output_dir={run_dir}")
         pool.submit(_kill_and_resume, folders[2], flags)
     once = pathlib.Path(folders[0])
-    names = ["metrics.jsonl", *(str(x.relative_to(once)) for x in once.glob("best/*.data*"))]
+    names = ["metrics.jsonl", "best/model.safetensors"]
     differing = [
         f"{other}: {name}"
         for other in folders[1:]
         for name in names
         if not filecmp.cmp(once / name, pathlib.Path(other, name), shallow=False)
     ]
-    return f"{len(names)} files equal" if len(names) > 1 and not differing else f"{differing}"
+    return f"{differing}" if differing else f"{len(names)} files equal"
 
 
 def _check_answers(data_dir: str, folder: str) -> str:

@@ -71,7 +71,7 @@ class StepOptions:
         if preset in PRESETS:
             config = AlbertConfig.from_preset(preset)
         else:
-            config = find_companions(CheckpointOptions(init_checkpoint=find_model(preset))).config
+            config, _ = find_companions(CheckpointOptions(init_checkpoint=find_model(preset)))
         config = dataclasses.replace(
             config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
         )

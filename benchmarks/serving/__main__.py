@@ -104,7 +104,7 @@ def write_folder(
     vocabulary: str,
 ) -> None:
     """Writes one classifier, with one set of weights, in the form that each candidate reads."""
-    from albert_tf.conversion import save_hugging_face
+    from albert_tf.conversion import save_model
     from albert_tf.export import ExportDetails, export
     from albert_tf.kinds import Classification
     from albert_tf.models import AlbertClassifier, AlbertEncoder
@@ -133,7 +133,7 @@ def write_folder(
     if {TRANSFORMERS, COMPILED} & set(names):
         hugging_face = os.path.join(folder, candidates.HUGGING_FACE)
         more_files = hugging_face_files(tokenizer, config.max_position_embeddings)
-        save_hugging_face(make_model("fp32"), hugging_face, more_files=more_files)
+        save_model(make_model("fp32"), hugging_face, contents=more_files)
 
 
 @dataclasses.dataclass

@@ -4,7 +4,7 @@ r"""Pre-trains with `fit`, on any backend of Keras. On a GPU, JAX needs no Tenso
         --masked_lm_prob=0.2 --max_predictions_per_seq=26 --output_file=train.tfrecord --num_shards=32
     KERAS_BACKEND=jax python pretrain.py small_en 'train-*.tfrecord' pretrained
 
-The result is a model for `--init_checkpoint`, `pretrained/model.keras`. `albert-pretrain` does more: it
+The result is a model for `--init_checkpoint`, `pretrained`. `albert-pretrain` does more: it
 resumes, checks records, evaluates, makes new masks in each pass, and knows several devices.
 
 A model that has seen 128 positions learns the others in minutes, and stays the same for short texts, if
@@ -18,8 +18,7 @@ only their rows of the table are trained, with records of 512 tokens:
 import argparse
 import glob
 import itertools
-import os
-import shutil
+import pathlib
 
 import keras
 import numpy as np
@@ -28,9 +27,11 @@ from keras import ops
 
 import albert_tf
 from albert_tf.checkpoints.loading import find_config
+from albert_tf.conversion import save_model
 from albert_tf.data.records import pretraining_record
+from albert_tf.model_folder import folder_of
 from albert_tf.optimization import Lamb, PolynomialDecayWithWarmup
-from albert_tf.sources import find_model, folder_of
+from albert_tf.sources import find_model
 from albert_tf.tokenization.vocabulary_files import find_vocabulary
 
 parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
@@ -48,7 +49,6 @@ arguments = parser.parse_args()
 paths = sorted(glob.glob(arguments.records))
 if not paths:
     parser.error(f"no file matches '{arguments.records}'")
-os.makedirs(arguments.output, exist_ok=True)
 
 spec = pretraining_record(arguments.max_seq_length, arguments.max_predictions_per_seq)
 INPUTS = ("input_ids", "input_mask", "segment_ids", "masked_lm_positions")
@@ -129,7 +129,6 @@ model.compile(
 )
 epochs = max(1, arguments.num_train_steps // 1000)  # for a line of losses each 1,000 updates
 model.fit(batches, epochs=epochs, steps_per_epoch=arguments.num_train_steps // epochs, verbose=2)
-model.save(os.path.join(arguments.output, "model.keras"))
-config.to_json_file(os.path.join(arguments.output, "albert_config.json"))
-for vocabulary in filter(None, find_vocabulary(folder_of(source))):
-    shutil.copy(vocabulary, arguments.output)
+vocabularies = map(pathlib.Path, filter(None, find_vocabulary(folder_of(source))))
+contents = {path.name: path.read_bytes() for path in vocabularies}
+save_model(model, arguments.output, contents=contents)

@@ -1,9 +1,8 @@
 """A folder as pre-training leaves it, with a tiny model; measured rounds; rows of tables."""
 
-from albert_tf.checkpoints.tensor_files import variables_by_path
+from albert_tf.conversion import save_model
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.tokenization import train_vocabulary
-from albert_tf.training.checkpoint_manager import Checkpoints
 from benchmarks.harness import Round
 from tests.helpers import tiny_config
 from tests.tokenization.conftest import make_sentences
@@ -12,14 +11,15 @@ _VOCAB_SIZE = 250
 
 
 def write_pretrained(folder, **changes):
-    """Writes config, vocabulary and the best checkpoint, and returns the model."""
+    """Writes the folder of a run with its best model, and returns the model."""
     folder.mkdir()
-    train_vocabulary(make_sentences(), str(folder / "spiece.model"), vocab_size=_VOCAB_SIZE)
+    vocabulary = folder / "spiece.model"
+    train_vocabulary(make_sentences(), str(vocabulary), vocab_size=_VOCAB_SIZE)
     sizes = {"vocab_size": _VOCAB_SIZE, "num_hidden_layers": 2, "initializer_range": 0.2}
     config = tiny_config(**sizes, **changes)
-    config.to_json_file(str(folder / "albert_config.json"))
     model = AlbertPretrainer(AlbertEncoder(config, seed=1), seed=2)
-    Checkpoints(str(folder / "best"), variables_by_path(model.weights), 1).save(7)
+    contents = {"spiece.model": vocabulary.read_bytes()}
+    save_model(model, str(folder / "best"), contents=contents)
     return model
 
 

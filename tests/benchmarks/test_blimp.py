@@ -65,6 +65,6 @@ def test_a_trained_folder_is_scored(tmp_path, capsys):
     assert "| all" in out
     assert "6 sentences in " in out
 
-    (tmp_path / "pretrained" / "spiece.model").unlink()
+    (tmp_path / "pretrained" / "best" / "spiece.model").unlink()
     with pytest.raises(InputError, match="expected --spm_model_file or --vocab_file; there is no"):
         blimp._main(BlimpOptions(init_checkpoint=checkpoint, blimp_file=(pairs,)))

@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
-from albert_tf.conversion import save_hugging_face
+from albert_tf.conversion import save_model
 from albert_tf.errors import InputError
 from benchmarks import layer_similarity as similarity
 from benchmarks.layer_similarity import LayerSimilarityOptions
@@ -27,7 +27,7 @@ def changes_by_hand(encoder, input_ids):
 def test_two_checkpoints_of_two_formats(tmp_path, capsys):
     shared = write_pretrained(tmp_path / "shared")
     write_pretrained(tmp_path / "unshared", sharing="none", num_hidden_groups=1)
-    save_hugging_face(shared, str(tmp_path / "theirs"))
+    save_model(shared, str(tmp_path / "theirs"))
     vocabulary = tmp_path / "shared" / "spiece.model"
     (tmp_path / "text.txt").write_text("\n".join(make_sentences()))
     options = LayerSimilarityOptions(

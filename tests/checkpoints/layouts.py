@@ -1,17 +1,23 @@
-"""Models in the formats of others, under names that are written out by hand."""
+"""Models in the formats of others.
+
+Their names are those of our tables, which published lists, reference checkpoints and, in
+`make test-parity`, the other libraries decide.
+"""
 
 import functools
 import io
 import json
 import pathlib
 import re
-import zipfile
 
 import h5py
 import numpy as np
 import safetensors.numpy
 import tensorflow as tf
 
+from albert_tf.checkpoints.hugging_face import layout_of
+from albert_tf.checkpoints.keras_hub import KerasHubReader
+from albert_tf.checkpoints.names import stored_as_brightmart, stored_as_original
 from albert_tf.models import (
     AlbertClassifier,
     AlbertConditionalSpanLabeler,
@@ -50,97 +56,6 @@ ARCHITECTURES = {
     }.items()
 }
 
-# Our layers and theirs. ^ is the prefix of an encoder's names, @ that of a block's, = the name before it.
-_TENSORFLOW = """
-ours                                 original                                   brightmart
-embedding/word_embeddings            bert/embeddings/word_embeddings            =
-embedding/position_embeddings        bert/embeddings/position_embeddings        =
-embedding/segment_embeddings         bert/embeddings/token_type_embeddings      =
-embedding/layer_norm                 bert/embeddings/LayerNorm                  =
-embedding/projection                 bert/encoder/embedding_hidden_mapping_in   =
-attention/query                      @/attention_1/self/query                   @/attention/self/query
-attention/key                        @/attention_1/self/key                     @/attention/self/key
-attention/value                      @/attention_1/self/value                   @/attention/self/value
-attention/output                     @/attention_1/output/dense                 @/attention/output/dense
-attention/layer_norm                 @/LayerNorm                      @/attention/output/LayerNorm
-ffn/intermediate                     @/ffn_1/intermediate/dense                 @/intermediate/dense
-ffn/output                           @/ffn_1/intermediate/output/dense          @/output/dense
-ffn/layer_norm                       @/LayerNorm_1                              @/output/LayerNorm
-pooler/dense                         bert/pooler/dense                          =
-masked_lm_head/transform             cls/predictions/transform/dense            =
-masked_lm_head/layer_norm            cls/predictions/transform/LayerNorm        =
-masked_lm_head/output_bias           cls/predictions/output_bias                =
-sentence_order_head/dense/kernel     cls/seq_relationship/output_weights        =
-sentence_order_head/dense/bias       cls/seq_relationship/output_bias           =
-head/dense/kernel                    output_weights                             =
-head/dense/bias                      output_bias                                =
-span_head/dense/kernel               cls/squad/output_weights                   =
-span_head/dense/bias                 cls/squad/output_bias                      =
-conditional_span_head/start_logits   start_logits/dense                         =
-conditional_span_head/end_hidden     end_logits/dense_0                         =
-conditional_span_head/layer_norm     end_logits/LayerNorm                       =
-conditional_span_head/end_logits     end_logits/dense_1                         =
-conditional_span_head/answer_hidden  answer_class/dense_0                       =
-conditional_span_head/answer_logits  answer_class/dense_1                       =
-"""
-_HUGGING_FACE = """
-ours                           albert                                   bert
-embedding/word_embeddings      ^embeddings.word_embeddings.weight       =
-embedding/position_embeddings  ^embeddings.position_embeddings.weight   =
-embedding/segment_embeddings   ^embeddings.token_type_embeddings.weight =
-embedding/layer_norm           ^embeddings.LayerNorm                    =
-embedding/projection           ^encoder.embedding_hidden_mapping_in     =
-attention/query                @.attention.query                        @.attention.self.query
-attention/key                  @.attention.key                          @.attention.self.key
-attention/value                @.attention.value                        @.attention.self.value
-attention/output               @.attention.dense                        @.attention.output.dense
-attention/layer_norm           @.attention.LayerNorm                    @.attention.output.LayerNorm
-ffn/intermediate               @.ffn                                    @.intermediate.dense
-ffn/output                     @.ffn_output                             @.output.dense
-ffn/layer_norm                 @.full_layer_layer_norm                  @.output.LayerNorm
-pooler/dense                   ^pooler                                  ^pooler.dense
-masked_lm_head/transform       predictions.dense                        cls.predictions.transform.dense
-masked_lm_head/layer_norm      predictions.LayerNorm              cls.predictions.transform.LayerNorm
-masked_lm_head/output_bias     predictions.bias                         cls.predictions.bias
-sentence_order_head/dense      sop_classifier.classifier                cls.seq_relationship
-head/dense                     classifier                               =
-token_head/dense               classifier                               =
-span_head/dense                qa_outputs                               =
-"""
-_KERAS_HUB = """
-ours                           keras_hub
-embedding/word_embeddings      ^layers/reversible_embedding/vars/0
-embedding/position_embeddings  ^layers/position_embedding/vars/0
-embedding/segment_embeddings   ^layers/embedding/vars/0
-embedding/layer_norm           ^layers/layer_normalization
-embedding/projection           ^layers/dense
-attention/query                @/_self_attention_layer/query_dense
-attention/key                  @/_self_attention_layer/key_dense
-attention/value                @/_self_attention_layer/value_dense
-attention/output               @/_self_attention_layer/output_dense
-attention/layer_norm           @/_self_attention_layer_norm
-ffn/intermediate               @/_feedforward_intermediate_dense
-ffn/output                     @/_feedforward_output_dense
-ffn/layer_norm                 @/_feedforward_layer_norm
-pooler/dense                   ^layers/dense_1
-masked_lm_head/transform       layers/masked_lm_head/_intermediate_dense
-masked_lm_head/layer_norm      layers/masked_lm_head/_intermediate_layer_norm
-masked_lm_head/output_bias     layers/masked_lm_head/vars/0
-head/dense                     layers/dense
-"""
-# Prefixes of the names in a block: {0} is the group of a half, {1} its number there, {2} the block's.
-_BLOCKS = {
-    "original": "bert/encoder/transformer/group_{0}/inner_group_{1}",
-    "brightmart": "bert/encoder/layer_shared",
-    "albert": "^encoder.albert_layer_groups.{0}.albert_layers.{1}",
-    "bert": "^encoder.layer.{0}",
-    "keras_hub": "^layers/transformer_encoder{2}",
-}
-
-_KERAS_ENDS = {"kernel": "kernel", "bias": "bias", "gamma": "gamma", "beta": "beta"}
-_TORCH_ENDS = {"kernel": "weight", "bias": "bias", "gamma": "weight", "beta": "bias"}
-_NUMBERED_ENDS = {"kernel": "vars/0", "bias": "vars/1", "gamma": "vars/0", "beta": "vars/1"}
-
 
 def random_model(kind, config, with_pooler=True, seed=0):
     """Returns one of `MODELS` whose weights are all random, biases too."""
@@ -150,32 +65,18 @@ def random_model(kind, config, with_pooler=True, seed=0):
     return model
 
 
-def _in_their_names(model, table, column, ends, separator="/", encoder=""):
-    """Yields the name in a table, the path without the model's name, and the value of each weight."""
-    titles, *rows = filter(None, map(str.split, table.splitlines()))
-    names = {}
-    for row in rows:
-        theirs = row[titles.index(column)]
-        names[row[0]] = row[1] if theirs == "=" else theirs
+def _in_their_names(model, layout):
+    """Yields the name, the path and the value that a format has for each weight."""
     for weight in model.weights:
-        path = weight.path.split("/", 1)[1]
-        block, half, group, inner, rest = "0", "", "", "", path
-        if found := re.fullmatch(r"block_(\d+)/(attention|ffn)_(\d+)_(\d+)/(.*)", path):
-            block, half, group, inner, rest = found.groups()
-            rest = f"{half}/{rest}"
-        layer, _, end = rest.rpartition("/")
-        name = names.get(rest) or f"{names[layer]}{separator}{ends[end]}"
-        number = "" if block == "0" else f"_{block}"
-        name = name.replace("@", _BLOCKS[column].format(group, inner, number))
-        yield name.replace("^", encoder), path, np.asarray(weight)
+        stored = layout(weight.path)
+        value = np.asarray(weight)
+        value = value.T if stored.transposed else value
+        yield stored.names[0], weight.path, np.ascontiguousarray(value)
 
 
-def original_tensors(model, whose="original"):
-    """Returns a model's tensors by the names of the original, or of brightmart."""
-    tensors = {
-        name: np.ascontiguousarray(value.T if name.endswith("output_weights") else value)
-        for name, _, value in _in_their_names(model, _TENSORFLOW, whose, _KERAS_ENDS)
-    }
+def original_tensors(model, layout=stored_as_original):
+    """Returns a model's tensors by the names of the original, or of another layout."""
+    tensors = {name: value for name, _, value in _in_their_names(model, layout)}
     return tensors | {"global_step": np.zeros((), np.int64)}
 
 
@@ -194,7 +95,7 @@ def with_slots(tensors):
 def brightmart_pretrainer():
     """Returns a model, and its tensors by brightmart's names with the word table as a product."""
     model = random_model("pretrainer", tiny_config(embedding_size=48))
-    tensors = original_tensors(model, "brightmart")
+    tensors = original_tensors(model, stored_as_brightmart)
     del tensors["global_step"]
     rng = np.random.default_rng(5)
     factors = [rng.normal(0, 1, shape).astype(np.float32) for shape in ((97, 16), (16, 48))]
@@ -279,17 +180,14 @@ def model_of(architecture):
 
 
 def folder_tensors(architecture, with_prefix=False):
-    """Returns the tensors of `model_of`, by the names that `transformers` 5.23 gives them.
+    """Returns the tensors of `model_of`, by the names that `transformers` gives them.
 
     A bare encoder has no prefix there; we write one.
     """
     bare = architecture.endswith("Model") and not with_prefix
     family = "bert" if is_bert(architecture) else "albert"
-    how = (_HUGGING_FACE, family, _TORCH_ENDS, ".", "" if bare else f"{family}.")
-    return {
-        name: np.ascontiguousarray(value.T if path.endswith("kernel") else value)
-        for name, path, value in _in_their_names(model_of(architecture), *how)
-    }
+    names = _in_their_names(model_of(architecture), layout_of(family, bare))
+    return {name: value for name, _, value in names}
 
 
 def write_folder(directory, architecture, tensors=None, **changes):
@@ -341,22 +239,18 @@ def model_of_keras_hub(kind):
     return random_model(kind, KERAS_HUB_CONFIG)
 
 
-def keras_hub_tensors(kind="encoder", in_task=False):
-    """Returns the tensors of `model_of_keras_hub`: the backbone's, and those of the head.
-
-    In the files of models with a head the backbone is one of the layers.
-    """
+def keras_hub_tensors(kind="encoder"):
+    """Returns the tensors of `model_of_keras_hub`: the backbone's, and those of the head."""
     backbone, head = {}, {}
-    of_backbone = "layers/albert_backbone/" if in_task else ""
-    how = (_KERAS_HUB, "keras_hub", _NUMBERED_ENDS)
-    names = _in_their_names(model_of_keras_hub(kind), *how, encoder=of_backbone)
-    for name, path, value in names:
+    for name, path, value in _in_their_names(model_of_keras_hub(kind), KerasHubReader.layout):
+        layer, _, number = name.removeprefix("albert_backbone/").rpartition("/")
+        name = f"layers/{layer}/vars/{number}"
         # Heads (N) and head size (D) are axes of their own.
         if re.search("attention_._./(query|key|value)/", path):
             value = value.reshape(*value.shape[:-1], 4, 12)
         elif re.search("attention_._./output/kernel", path):
             value = value.reshape(4, 12, 48)
-        (head if re.match("(masked_lm_)?head/", path) else backbone)[name] = value
+        (head if "/head/" in path or "masked_lm_head" in path else backbone)[name] = value
     return backbone, head
 
 
@@ -404,11 +298,3 @@ def write_preset(folder, tensors, heads=None, config=None):
     if heads:
         (folder / "task.weights.h5").write_bytes(h5_bytes(heads))
     return str(folder)
-
-
-def write_archive(path, tensors, config):
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("metadata.json", json.dumps({"keras_version": "3.15.1"}))
-        archive.writestr("config.json", json.dumps(config))
-        archive.writestr("model.weights.h5", h5_bytes(tensors))
-    return str(path)

@@ -4,27 +4,27 @@ import dataclasses
 import json
 import pathlib
 import shutil
-import zipfile
 
-import h5py
 import numpy as np
 import pytest
 import safetensors.numpy
 import tensorflow as tf
 
+import albert_tf
 from albert_tf.checkpoints.hugging_face_reader import is_folder
 from albert_tf.checkpoints.loading import load_checkpoint
-from albert_tf.conversion import load_model
+from albert_tf.conversion import load_model, save_model
 from albert_tf.errors import InputError
+from albert_tf.kinds import Classification
 from albert_tf.models import AlbertClassifier, AlbertEncoder
+from albert_tf.tokenization import AlbertTokenizer
+from albert_tf.tokenization.hugging_face_tokenizer import tokenizer_files
 from albert_tf.tokenization.vocabulary_files import find_vocabulary
-from albert_tf.training.checkpoint_manager import Checkpoints, save_checkpoint
 from tests.checkpoints.layouts import (
     KERAS_HUB_CONFIG,
     brightmart_pretrainer,
     config_of,
     folder_tensors,
-    h5_bytes,
     keras_hub_config,
     keras_hub_tensors,
     original_tensors,
@@ -33,7 +33,8 @@ from tests.checkpoints.layouts import (
     write_original,
     write_preset,
 )
-from tests.helpers import tiny_config
+from tests.helpers import change_json, tiny_config
+from tests.tokenization.conftest import train_model
 
 
 def assert_refused(model, path, message):
@@ -55,12 +56,8 @@ def encoder():
 def intact(tmp_path_factory):
     """A folder with an encoder in every format."""
     folder = tmp_path_factory.mktemp("intact")
-    model = AlbertEncoder(tiny_config())
-    save_checkpoint(model, str(folder / "ours"))
-    write_original(folder / "theirs", original_tensors(model))
-    model.save(folder / "model.keras")
-    backbone, _ = keras_hub_tensors()
-    (folder / "model.weights.h5").write_bytes(h5_bytes(backbone))
+    write_original(folder / "theirs", original_tensors(AlbertEncoder(tiny_config())))
+    write_preset(folder / "preset", keras_hub_tensors()[0])
     write_folder(folder / "hugging_face", "AlbertModel")
     return folder
 
@@ -71,12 +68,9 @@ _DAMAGED = "the checkpoint is damaged: "
 @pytest.mark.parametrize(
     ("file", "path", "message"),
     [
-        ("ours.index", "ours", _DAMAGED),
-        ("ours.data-00000-of-00001", "ours", _DAMAGED),
         ("theirs.index", "theirs", _DAMAGED),
         ("theirs.data-00000-of-00001", "theirs", _DAMAGED),
-        ("model.keras", "model.keras", r"model\.keras: cannot be read as a model of Keras"),
-        ("model.weights.h5", "model.weights.h5", r"weights\.h5: the file is damaged: "),
+        ("preset/model.weights.h5", "preset", r"weights\.h5: the file is damaged: "),
         ("hugging_face/model.safetensors", "hugging_face", r"^\S+/model\.safetensors: the file i"),
     ],
 )
@@ -92,34 +86,15 @@ def test_truncated_files_and_other_content(intact, encoder, file, path, message)
         (intact / file).write_bytes(content)
 
 
-def test_a_compressed_archive_with_damaged_bytes(intact, encoder):
-    path = intact / "deflated.keras"
-    with (
-        zipfile.ZipFile(intact / "model.keras") as stored,
-        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as deflated,
-    ):
-        for name in stored.namelist():
-            deflated.writestr(name, stored.read(name))
-        places = [info.header_offset + 30 + len(info.filename) for info in deflated.infolist()]
-    content = bytearray(path.read_bytes())
-    for place in places:
-        content[place : place + 8] = b"\xff" * 8
-    path.write_bytes(content)
-    assert_refused(encoder, path, r"deflated\.keras: cannot be read as a model of Keras: Error -3")
-
-
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("empty", "empty: the folder holds no checkpoint"),
+        ("empty", "empty: the folder holds no model"),
         ("ckpt-3", "ckpt-3: there is no such checkpoint"),
         ("ckpt-3.index", "ckpt-3: there is no such checkpoint"),
         ("ckpt-3.data-00000-of-00001", "ckpt-3: there is no such checkpoint"),
-        ("no.keras", r"no\.keras: there is no such file$"),
         ("alone", _DAMAGED),
-        ("other", "expected .* formats: albert_tf; TensorFlow 1.*; Hugging Face; "),
-        ("of_keras.weights.h5", r"does not say which model .* model\.save\('model\.keras'"),
-        ("table.h5", "does not say which model its weights belong to"),
+        ("other", "expected a model in one of these formats: Hugging Face; Tens"),
         ("hugging_face/model.safetensors", "model.safetensors: expected the folder that holds"),
     ],
 )
@@ -127,27 +102,20 @@ def test_places_without_a_checkpoint(intact, encoder, name, message):
     if name == "empty":
         (intact / name).mkdir()
     elif name == "alone":  # without its data
-        (intact / "alone.index").write_bytes((intact / "ours.index").read_bytes())
+        (intact / "alone.index").write_bytes((intact / "theirs.index").read_bytes())
     elif name == "other":
         tf.train.Checkpoint(step=tf.Variable(1)).write(str(intact / name))
-    elif name == "table.h5":
-        with h5py.File(intact / name, "w") as file:
-            file["layers/numbers"] = np.zeros(3)
-    elif name.startswith("of_keras"):
-        encoder.save_weights(intact / name)
     assert_refused(encoder, intact / name, message)
 
 
 def test_brackets_in_a_path(tmp_path, intact, encoder):
     folder = tmp_path / "copy [1]"
     shutil.copytree(intact / "hugging_face", folder / "hugging_face")
-    for path in intact.glob("ours.*"):
+    for path in intact.glob("theirs.*"):
         shutil.copy(path, folder)
     message = r"TensorFlow takes '\[' for a pattern; expected a path without it$"
-    for path in (folder, folder / "ours", folder / "ours.index"):
+    for path in (folder, folder / "theirs", folder / "theirs.index"):
         assert_refused(encoder, path, message)
-    with pytest.raises(InputError, match=message):
-        Checkpoints(str(folder), {}, 1)
     # Only TensorFlow's.
     encoder = AlbertEncoder(config_of("AlbertModel"))
     (folder / "hugging_face" / "vocab.txt").write_text("[PAD]")
@@ -260,14 +228,63 @@ def test_a_head_without_the_pooler_that_it_reads(tmp_path):
         load_model(tiny_config(), path)
 
 
-def test_weights_of_ours_that_do_not_fit(tmp_path, encoder):
-    save_checkpoint(AlbertEncoder(tiny_config(sharing="none")), str(tmp_path / "layers"))
-    fewer = AlbertEncoder(tiny_config(sharing="none", num_hidden_layers=2))
-    message = "holds 'albert_encoder/block_2/.* has no place"
-    assert_refused(fewer, tmp_path / "layers", message)
-    save_checkpoint(AlbertClassifier(encoder, 7), str(tmp_path / "classes"))
-    message = r"head/dense/kernel' has shape \(48, 7\); .* \(48, 3\)"
-    assert_refused(AlbertClassifier(encoder, 3), tmp_path / "classes", message)
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory):
+    """A folder with every file that this package writes."""
+    folder = tmp_path_factory.mktemp("ours") / "best"
+    vocabulary = folder.parent / "words.model"
+    vocabulary.write_bytes(train_model())
+    contents = tokenizer_files(AlbertTokenizer(str(vocabulary)), 64)
+    model = AlbertClassifier(AlbertEncoder(tiny_config(vocab_size=150)), 2, seed=1)
+    kind = Classification(labels=("no", "yes"), max_seq_length=32)
+    save_model(model, str(folder), kind=kind, contents=contents)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["config.json", "model.safetensors", "spiece.model", "tokenizer_config.json", "tokenizer.json"],
+)
+def test_damage_of_any_byte_is_refused_or_changes_nothing(ours, tmp_path, name):
+    folder = shutil.copytree(ours, tmp_path / "copy")
+    texts = ["a day", "no"]
+    expected = albert_tf.load(folder).predict(texts)
+    content = (folder / name).read_bytes()
+    rng, refused = np.random.default_rng(len(content)), 0
+    for number in range(12):
+        damaged = bytearray(content)
+        if number % 3:
+            damaged[rng.integers(len(content))] ^= 1 << rng.integers(8)
+        else:
+            del damaged[rng.integers(len(content)) :]
+        (folder / name).write_bytes(damaged)
+        try:
+            received = albert_tf.load(folder).predict(texts)
+        except InputError as error:
+            refused += "\n" not in str(error)
+        else:
+            np.testing.assert_array_equal(received.probabilities, expected.probabilities)
+            assert received.label == expected.label
+    # A tokenizer.json beside the vocabulary is read by others.
+    assert (refused > 9) == (name != "tokenizer.json")
+
+
+def test_files_of_other_folders_are_refused(ours, tmp_path):
+    folder = shutil.copytree(ours, tmp_path / "copy")
+    other = AlbertClassifier(AlbertEncoder(tiny_config(vocab_size=150), seed=3), 2)
+    save_model(other, str(tmp_path / "other"))
+    for name in ("model.safetensors", "spiece.model"):
+        content = (folder / name).read_bytes()
+        source = tmp_path / "other" / "model.safetensors"
+        shutil.copy(source, folder / name)
+        message = rf"{name}: has the SHA-256 \w{{64}}; config.json next to it says \w{{64}}: the f"
+        with pytest.raises(InputError, match=message):
+            albert_tf.load(folder)
+        (folder / name).write_bytes(content)
+    # What others save again is theirs.
+    change_json(folder / "config.json", transformers_version="5.0.0", max_position_embeddings=64)
+    shutil.copy(tmp_path / "other" / "model.safetensors", folder)
+    assert albert_tf.load(folder).kind.max_seq_length == 64
 
 
 @pytest.mark.parametrize(
@@ -347,7 +364,7 @@ def test_incomplete_folders(tmp_path, encoder):
     # Next to a checkpoint of TensorFlow, their config describes that checkpoint.
     (folder / "model.ckpt-best.index").write_bytes(b"")
     assert not is_folder(str(folder))
-    # Our runs write a config.json too.
+    # Other libraries have a config.json, too.
     (tmp_path / "config.json").write_text("{}")
     assert not is_folder(str(tmp_path))
 

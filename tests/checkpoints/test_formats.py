@@ -1,7 +1,6 @@
 """Models of every format into ours and back: small ones, published lists of names, reference data."""
 
 import dataclasses
-import functools
 import json
 import re
 
@@ -13,10 +12,9 @@ import safetensors.numpy
 from albert_tf.checkpoints.loading import load_checkpoint, read_config
 from albert_tf.checkpoints.names import stored_as_brightmart, stored_as_original
 from albert_tf.config import AlbertConfig
-from albert_tf.conversion import load_model, save_hugging_face, save_tf1_checkpoint
+from albert_tf.conversion import load_model, save_model, save_tf1_checkpoint
 from albert_tf.errors import InputError, StoppedError
 from albert_tf.models import AlbertClassifier, AlbertEmbedder, AlbertEncoder, AlbertPretrainer
-from albert_tf.training.checkpoint_manager import save_checkpoint
 from tests.checkpoints.layouts import (
     ARCHITECTURES,
     KERAS_HUB_CONFIG,
@@ -26,9 +24,7 @@ from tests.checkpoints.layouts import (
     check_same_tensors,
     config_of,
     folder_tensors,
-    h5_bytes,
     is_bert,
-    keras_hub_config,
     keras_hub_tensors,
     model_of,
     model_of_keras_hub,
@@ -37,12 +33,18 @@ from tests.checkpoints.layouts import (
     read_folder,
     read_original,
     with_slots,
-    write_archive,
     write_folder,
     write_original,
     write_preset,
 )
-from tests.helpers import assert_same_weights, shared_path, slow_except, tiny_config
+from tests.helpers import (
+    assert_same_weights,
+    change_json,
+    largest_file,
+    shared_path,
+    slow_except,
+    tiny_config,
+)
 from tests.parity.encoder import CONFIGS
 
 
@@ -56,18 +58,21 @@ def load_same(config, path, expected):
     return model, report
 
 
-@pytest.mark.parametrize(
-    ("kind", "form"), [*((kind, "ckpt") for kind in MODELS), ("pretrainer", "model.keras")]
-)
-def test_our_own_there_and_back(tmp_path, kind, form):
-    model = random_model(kind, tiny_config(sharing="attention"))
-    save = model.save if form == "model.keras" else functools.partial(save_checkpoint, model)
-    save(str(tmp_path / form))
-    _, report = load_same(tiny_config(sharing="attention"), tmp_path / form, model)
+@pytest.mark.parametrize("kind", MODELS)
+def test_our_own_there_and_back(tmp_path, kind):
+    config = tiny_config(sharing="attention")
+    model = random_model(kind, config)
+    save_model(model, str(tmp_path / "ours"))
+    assert read_config(str(tmp_path / "ours" / "config.json")) == config
+    _, report = load_same(config, tmp_path / "ours", model)
     assert report.format_name == "albert_tf"
-    encoder = AlbertEncoder(tiny_config(sharing="attention"))
-    load_checkpoint(encoder, str(tmp_path / form))
+    encoder = AlbertEncoder(config)
+    load_checkpoint(encoder, str(tmp_path / "ours"))
     assert_same_weights(encoder, getattr(model, "encoder", model))
+    with pytest.raises(
+        InputError, match=r"config\.json has sharing 'attention'; the model's config"
+    ):
+        load_checkpoint(AlbertEncoder(tiny_config()), str(tmp_path / "ours"))
 
 
 OF_OTHERS = ("token classifier", "multiple choice")
@@ -110,11 +115,11 @@ def test_hugging_faces_there_and_back(tmp_path, architecture):
     assert config == config_of(architecture)
     model, _ = load_same(config, folder, model_of(architecture))
 
-    save_hugging_face(model, str(tmp_path / "back"))
+    save_model(model, str(tmp_path / "back"))
     expected = folder_tensors(architecture, with_prefix=True)
     check_same_tensors(read_folder(tmp_path / "back"), expected)
     with safetensors.safe_open(tmp_path / "back" / "model.safetensors", "numpy") as file:
-        assert file.metadata() == {"format": "pt"}
+        assert file.metadata()["format"] == "pt"
     paths = (tmp_path / name / "config.json" for name in ("theirs", "back"))
     there, back = (json.loads(path.read_text()) for path in paths)
     assert back["architectures"] == [architecture]
@@ -156,32 +161,16 @@ def test_published_folders_have_old_names_and_copies(tmp_path, old):
     assert model.encoder.with_pooler
     assert report.unexpected == ()
     assert model.encoder.config.hidden_dropout_prob == 0.1
-    save_hugging_face(model, str(tmp_path / "back"))
+    save_model(model, str(tmp_path / "back"))
     check_same_tensors(read_folder(tmp_path / "back"), tensors)
 
 
-@pytest.mark.parametrize(
-    ("kind", "form"),
-    [
-        *(("encoder", form) for form in ("preset", "model.keras", "model.weights.h5")),
-        *(("classifier", form) for form in ("preset", "model.keras")),
-        *(("masked lm", form) for form in ("preset", "model.weights.h5")),
-    ],
-)
-def test_keras_hubs_in_every_form(tmp_path, kind, form):
-    backbone, head = keras_hub_tensors(kind, in_task=form != "preset" and kind != "encoder")
-    task_class = {"classifier": "AlbertTextClassifier", "masked lm": "AlbertMaskedLM"}.get(kind)
-    path = tmp_path / form
-    if form == "preset":
-        write_preset(path, {**backbone, **NO_WEIGHTS}, head)
-        assert read_config(f"{path}/config.json") == KERAS_HUB_CONFIG
-    elif form == "model.keras":
-        config = keras_hub_config(task_class or "AlbertBackbone")
-        write_archive(path, {**backbone, **head, **NO_WEIGHTS}, config)
-    else:
-        path.write_bytes(h5_bytes({**backbone, **head, **NO_WEIGHTS}))
-    expected = model_of_keras_hub(kind)
-    _, report = load_same(KERAS_HUB_CONFIG, path, expected)
+@pytest.mark.parametrize("kind", ["encoder", "classifier", "masked lm"])
+def test_keras_hubs_presets(tmp_path, kind):
+    backbone, head = keras_hub_tensors(kind)
+    path = write_preset(tmp_path / "preset", {**backbone, **NO_WEIGHTS}, head)
+    assert read_config(f"{path}/config.json") == KERAS_HUB_CONFIG
+    _, report = load_same(KERAS_HUB_CONFIG, path, model_of_keras_hub(kind))
     assert report.format_name == "keras_hub"
     assert len(report.optimizer) == 2
 
@@ -192,11 +181,12 @@ def test_half_precision_is_read_as_float32_without_loss(tmp_path):
     word_table = "layers/reversible_embedding/vars/0"
     backbone, _ = keras_hub_tensors()
     halves = {name: tensor.astype(ml_dtypes.bfloat16) for name, tensor in backbone.items()}
-    with h5py.File(tmp_path / "model.weights.h5", "w") as file:
+    preset = write_preset(tmp_path / "preset", backbone)
+    with h5py.File(f"{preset}/model.weights.h5", "w") as file:
         for name, tensor in halves.items():
             file.create_dataset(name, data=tensor).attrs["dtype"] = "bfloat16"
     encoder = AlbertEncoder(KERAS_HUB_CONFIG)
-    load_checkpoint(encoder, str(tmp_path / "model.weights.h5"))
+    load_checkpoint(encoder, preset)
     table = halves[word_table].astype(np.float32)
     np.testing.assert_array_equal(encoder.embedding.word_embeddings, table)
     for dtype in (np.float16, ml_dtypes.bfloat16):
@@ -212,11 +202,10 @@ def test_half_precision_is_read_as_float32_without_loss(tmp_path):
     ("save", "changes", "expressible"),
     [
         (save_tf1_checkpoint, {"sharing": "none"}, True),
-        (save_hugging_face, {"sharing": "none"}, True),
-        (save_hugging_face, {"sharing": "none", "inner_group_num": 2}, True),
+        (save_model, {"sharing": "none"}, True),
+        (save_model, {"sharing": "none", "inner_group_num": 2}, True),
         (save_tf1_checkpoint, {"sharing": "attention", "num_hidden_groups": 3}, True),
         (save_tf1_checkpoint, {"sharing": "attention", "num_hidden_groups": 2}, False),
-        (save_hugging_face, {"sharing": "ffn"}, False),
         # The original's rounding leaves one of 22 groups without a layer.
         (save_tf1_checkpoint, {"sharing": "none", "num_hidden_layers": 22}, False),
     ],
@@ -237,17 +226,10 @@ def test_unshared_layers_become_groups(tmp_path, save, changes, expressible):
         assert_same_weights(other, encoder)
 
 
-@pytest.mark.parametrize(
-    ("make", "save", "message"),
-    [
-        (MODELS["token classifier"], save_tf1_checkpoint, "the original has no model with such"),
-        (AlbertEmbedder, save_tf1_checkpoint, "the original has no model with such heads"),
-        (AlbertEmbedder, save_hugging_face, "Hugging Face has no model with such a head"),
-    ],
-)
-def test_heads_that_others_do_not_have_are_not_written(tmp_path, make, save, message):
-    with pytest.raises(InputError, match=rf"^Albert\w+: {message}"):
-        save(make(AlbertEncoder(tiny_config())), str(tmp_path / "there"))
+@pytest.mark.parametrize("make", [MODELS["token classifier"], AlbertEmbedder])
+def test_heads_that_the_original_does_not_have_are_not_written(tmp_path, make):
+    with pytest.raises(InputError, match=r"^Albert\w+: the original has no model with such heads"):
+        save_tf1_checkpoint(make(AlbertEncoder(tiny_config())), str(tmp_path / "there"))
     assert not list(tmp_path.iterdir())
 
 
@@ -305,13 +287,14 @@ def test_model_without_projection_there_and_back(tmp_path, with_head):
     model = encoder = AlbertEncoder(tiny_config(embedding_size=48), seed=1)
     if with_head:
         model = AlbertClassifier(encoder, 2)
-    save_hugging_face(model, str(tmp_path / "there"))
+    save_model(model, str(tmp_path / "there"))
     weight = "albert.encoder.embedding_hidden_mapping_in.weight"
     tensors = read_folder(tmp_path / "there")
     np.testing.assert_array_equal(tensors[weight], np.eye(48))
     assert_same_weights(load_folder(tmp_path / "there"), model)
     tensors[weight][3, 4] = 0.1
     safetensors.numpy.save_file(tensors, tmp_path / "there" / "model.safetensors")
+    change_json(tmp_path / "there" / "config.json", albert_tf=None)
     with pytest.raises(InputError, match=r"holds 'albert\.encoder\.embedding_hidden_mapping_in"):
         load_folder(tmp_path / "there")
 
@@ -320,7 +303,7 @@ def test_model_without_projection_there_and_back(tmp_path, with_head):
 def test_baselines_are_written_as_bert(tmp_path, changes):
     config = tiny_config(embedding_size=48, sharing="none", **changes)
     encoder = AlbertEncoder(config, seed=1)
-    save_hugging_face(encoder, str(tmp_path / "theirs"))
+    save_model(encoder, str(tmp_path / "theirs"))
     config = json.loads((tmp_path / "theirs" / "config.json").read_text())
     assert (config["model_type"], config["hidden_act"]) == ("bert", "gelu_new")
     assert not {"embedding_size", "num_hidden_groups", "inner_group_num"} & set(config)
@@ -330,25 +313,29 @@ def test_baselines_are_written_as_bert(tmp_path, changes):
     load_checkpoint(AlbertEncoder(encoder.config), str(tmp_path / "theirs"))
 
 
-def test_groups_of_other_layers_are_not_written(tmp_path):
-    encoder = AlbertEncoder(tiny_config(num_hidden_layers=22, num_hidden_groups=22))
-    message = "layer 15 belongs to group 15 in a Hugging Face model and to group 14 in"
-    with pytest.raises(InputError, match=message):
-        save_hugging_face(encoder, str(tmp_path / "theirs"))
-    assert list(tmp_path.iterdir()) == []
+def test_what_hugging_face_does_not_have_is_ours(tmp_path):
+    groups = {"num_hidden_layers": 22, "num_hidden_groups": 22}
+    for number, changes in enumerate((groups, {"sharing": "ffn"})):
+        encoder = AlbertEncoder(tiny_config(**changes))
+        save_model(encoder, str(tmp_path / str(number)))
+        config = json.loads((tmp_path / str(number) / "config.json").read_text())
+        assert (config["model_type"], config["architectures"]) == ("albert_tf", ["AlbertEncoder"])
+        assert load_folder(tmp_path / str(number)).config == encoder.config
 
 
-def test_labels_of_other_classes_are_refused(tmp_path):
-    encoder = AlbertEncoder(tiny_config())
-    for model, count in ((encoder, 0), (AlbertClassifier(encoder, 2), 2)):
-        with pytest.raises(InputError, match=f"^labels: received 1 for {count} classes$"):
-            save_hugging_face(model, str(tmp_path / "theirs"), labels=["a"])
+def test_folder_is_replaced_as_a_whole_or_left(tmp_path):
+    def content():
+        return {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
 
-
-def test_folder_is_complete_or_absent(tmp_path):
-    save_hugging_face(AlbertEncoder(tiny_config()), str(tmp_path / "out"))
-    before = (tmp_path / "out" / "model.safetensors").read_bytes()
-    with pytest.raises(StoppedError, match="out: cannot be written"):
-        save_hugging_face(AlbertEncoder(tiny_config()), str(tmp_path / "out"))
-    assert (tmp_path / "out" / "model.safetensors").read_bytes() == before
+    save_model(AlbertEncoder(tiny_config(), seed=1), str(tmp_path / "out"))
+    before = content()
+    with (
+        largest_file(20_000),
+        pytest.raises(StoppedError, match=r"out/model\.safetensors: cannot b"),
+    ):
+        save_model(AlbertEncoder(tiny_config(), seed=2), str(tmp_path / "out"))
+    assert content() == before
+    save_model(AlbertEncoder(tiny_config(), seed=2), str(tmp_path / "out"))
+    assert content().keys() == before.keys()
+    assert content()["model.safetensors"] != before["model.safetensors"]
     assert [path.name for path in tmp_path.iterdir()] == ["out"]

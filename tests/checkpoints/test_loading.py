@@ -13,8 +13,9 @@ import safetensors.numpy
 
 from albert_tf.checkpoints.hugging_face_reader import FolderReader
 from albert_tf.checkpoints.loading import load_checkpoint
-from albert_tf.checkpoints.tensor_files import Stored, variables_by_path
-from albert_tf.conversion import load_model, save_hugging_face, save_tf1_checkpoint
+from albert_tf.checkpoints.safetensors_files import write_tensors
+from albert_tf.checkpoints.tensors import Stored, variables_by_path
+from albert_tf.conversion import save_model, save_tf1_checkpoint
 from albert_tf.errors import InputError
 from albert_tf.models import (
     AlbertClassifier,
@@ -23,10 +24,19 @@ from albert_tf.models import (
     AlbertTokenClassifier,
 )
 from albert_tf.optimization import Lamb
-from albert_tf.training.checkpoint_manager import Checkpoints, save_checkpoint
+from albert_tf.training.states import States
 from tests.checkpoints.layouts import MODELS, config_of, folder_tensors, model_of, write_folder
 from tests.checkpoints.test_damage import write_shards
 from tests.helpers import assert_same_weights, slow_except, tiny_config
+
+
+def save_ours(model, path):
+    """Writes a model under our names, as the state of a run."""
+    folder = pathlib.Path(path)
+    folder.mkdir()
+    state = folder / "step-7.safetensors"
+    write_tensors(str(state), {each.path: each.numpy() for each in model.weights})
+    return str(state)
 
 
 @pytest.fixture
@@ -37,23 +47,23 @@ def pretrainer():
 @pytest.mark.parametrize(
     ("save_as", "kind"),
     [
-        *((save_checkpoint, kind) for kind in MODELS if kind not in ("encoder", "masked lm")),
+        *((save_ours, kind) for kind in MODELS if kind not in ("encoder", "masked lm")),
         (save_tf1_checkpoint, "classifier"),
-        (save_hugging_face, "span labeler"),
+        (save_model, "span labeler"),
         (save_tf1_checkpoint, "token classifier"),
-        (save_hugging_face, "conditional span labeler"),
+        (save_model, "conditional span labeler"),
     ],
 )
 def test_missing_heads_are_initialised_randomly(tmp_path, save_as, kind):
     encoder = AlbertEncoder(tiny_config(), seed=1)
-    save_as(encoder, str(tmp_path / "theirs"))
+    theirs = save_as(encoder, str(tmp_path / "theirs")) or str(tmp_path / "theirs")
     model = MODELS[kind](AlbertEncoder(tiny_config(), seed=2))
     of_heads = {
         path: variable.numpy()
         for path, variable in variables_by_path(model.weights).items()
         if not path.startswith("albert_encoder/")
     }
-    report = load_checkpoint(model, str(tmp_path / "theirs"))
+    report = load_checkpoint(model, theirs)
     assert set(report.missing) == set(of_heads)
     assert report.unexpected == ()
     variables = variables_by_path(model.weights)
@@ -64,10 +74,10 @@ def test_missing_heads_are_initialised_randomly(tmp_path, save_as, kind):
     message = rf"theirs.* \(.*\): lacks {report.missing[0]}[,;] .*training"
     with pytest.raises(InputError, match=message):
         report.check_complete()
-    assert load_checkpoint(model.encoder, str(tmp_path / "theirs")).check_complete() is None
+    assert load_checkpoint(model.encoder, theirs).check_complete() is None
 
 
-@pytest.mark.parametrize("save_as", [save_checkpoint, save_tf1_checkpoint, save_hugging_face])
+@pytest.mark.parametrize("save_as", [save_tf1_checkpoint, save_model])
 def test_one_of_two_heads_is_initialised_randomly(tmp_path, save_as, pretrainer):
     model = AlbertPretrainer(pretrainer.encoder, sentence_head=False)
     save_as(model, str(tmp_path / "c"))
@@ -78,9 +88,9 @@ def test_one_of_two_heads_is_initialised_randomly(tmp_path, save_as, pretrainer)
 
 
 def test_poolers_may_be_left_and_missing(tmp_path, pretrainer):
-    save_checkpoint(pretrainer, str(tmp_path / "ckpt"))
+    path = save_ours(pretrainer, tmp_path / "ours")
     encoder = AlbertEncoder(pretrainer.encoder.config, with_pooler=False)
-    report = load_checkpoint(encoder, str(tmp_path / "ckpt"))
+    report = load_checkpoint(encoder, path)
     assert "albert_encoder/pooler/dense/bias" in report.unexpected
 
     folder = write_folder(tmp_path / "theirs", "AlbertForMaskedLM")
@@ -112,51 +122,53 @@ def test_a_classifier_of_texts_is_none_of_tokens(tmp_path, stored):
 def test_report_counts_what_was_read_and_left(tmp_path, pretrainer):
     optimizer = Lamb(0.1)
     optimizer.build(pretrainer.trainable_variables)
-    state = variables_by_path([*pretrainer.weights, *optimizer.variables])
-    Checkpoints(str(tmp_path), state, 1).save(7)
-    prefix = str(tmp_path / "ckpt-7")
+    states = States(
+        str(tmp_path), variables_by_path([*pretrainer.weights, *optimizer.variables]), 1
+    )
+    states.start_saving(7)
+    states.wait()
+    prefix = str(tmp_path / "step-7.safetensors")
     report = load_checkpoint(AlbertEncoder(pretrainer.encoder.config), prefix)
     assert report.prefix == prefix
     of_encoder = {w.path for w in pretrainer.encoder.weights}
     assert {path for path, _ in report.read} == of_encoder
     assert set(report.unexpected) == {w.path for w in pretrainer.weights} - of_encoder
-    assert {v.path for v in optimizer.variables} < set(report.optimizer)
+    assert {v.path for v in optimizer.variables} == set(report.optimizer)
     assert "\n" not in report.summary()
     assert report.summary().startswith(
-        f"read {len(report.read)} variables from {prefix} (albert_tf); not needed by this model: "
+        f"read {len(report.read)} variables from {prefix} (albert_tf, state of a run); "
+        "not needed by this model: "
         f"{len(report.optimizer)} of the optimizer and {len(report.unexpected)} of other parts: "
     )
     assert "albert_pretrainer/masked_lm_head/output_bias" in report.summary()
 
 
-def test_a_trained_folder_means_its_best_checkpoint(tmp_path, pretrainer):
+def test_a_trained_folder_means_its_best_model(tmp_path, pretrainer):
     config = pretrainer.encoder.config
-    for seed, name in ((1, "ckpt-9"), (2, "best/ckpt-4")):
-        other = AlbertPretrainer(AlbertEncoder(config, seed=seed), seed=seed)
-        save_checkpoint(other, str(tmp_path / name))
-    config.to_json_file(str(tmp_path / "albert_config.json"))
-    best = str(tmp_path / "best" / "ckpt-4")
+    other = AlbertPretrainer(AlbertEncoder(config, seed=2), seed=2)
+    best = str(tmp_path / "best")
+    save_model(other, best)
     # Whatever names a model and its encoder have.
     named = AlbertPretrainer(AlbertEncoder(config, name="student"), name="teacher")
     assert load_checkpoint(named, str(tmp_path)).prefix == best
     assert_same_weights(named, other)
-    named.save(tmp_path / "named.keras")
-    assert load_checkpoint(pretrainer, str(tmp_path / "named.keras")).missing == ()
-    assert_same_weights(pretrainer, other)
-    assert load_model(config, str(tmp_path))[1].prefix == best
     assert_same_weights(AlbertPretrainer.from_preset(tmp_path), other)
-    assert load_checkpoint(pretrainer, str(tmp_path / "ckpt-9")).prefix == str(tmp_path / "ckpt-9")
+    # While a run replaces it, the folder has another name for a moment.
+    os.rename(best, f"{best}.previous")
+    assert load_checkpoint(pretrainer, str(tmp_path)).prefix == f"{best}.previous"
 
 
-def test_names_of_a_checkpoint(tmp_path, pretrainer):
+def test_names_of_a_checkpoint_of_tensorflow(tmp_path, pretrainer):
     prefix = str(tmp_path / "model.ckpt-best")
-    save_checkpoint(pretrainer, prefix)
+    save_tf1_checkpoint(pretrainer, prefix)
     # A file of it, and its folder, in which no file names the only checkpoint.
     for path in (*(prefix + end for end in (".index", ".data-00000-of-00001", ".meta")), tmp_path):
         assert load_checkpoint(pretrainer.encoder, str(path)).prefix == prefix
-    save_checkpoint(pretrainer, str(tmp_path / "model.ckpt-other"))
+    save_tf1_checkpoint(pretrainer, str(tmp_path / "model.ckpt-other"))
     with pytest.raises(InputError, match=r"several checkpoints \(model.ckpt-best, model.ckpt-oth"):
         load_checkpoint(pretrainer.encoder, str(tmp_path))
+    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-other"')
+    assert load_checkpoint(pretrainer.encoder, str(tmp_path)).prefix.endswith("model.ckpt-other")
 
 
 KERAS_IMPORTS = ["from albert_tf.models import AlbertEncoder", "from albert_tf import Lamb"]

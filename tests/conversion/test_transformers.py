@@ -7,7 +7,8 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.checkpoints.loading import load_checkpoint, read_config
-from albert_tf.conversion import load_model, save_hugging_face
+from albert_tf.conversion import load_model, save_model
+from albert_tf.kinds import Classification, MultiLabel, Regression, TokenClassification
 from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertTokenClassifier
 from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer
 from albert_tf.tokenization.hugging_face_tokenizer import hugging_face_files
@@ -104,7 +105,7 @@ def test_random_models_of_transformers_agree_both_ways(tmp_path, architecture, h
     assert report.unexpected == report.missing == ()
     check_same_outputs(ours, theirs, architecture)
 
-    save_hugging_face(ours, str(tmp_path / "back"))
+    save_model(ours, str(tmp_path / "back"))
     # We write an encoder alone with the prefix, too.
     prefix = f"{theirs.base_model_prefix}." if architecture.endswith("Model") else ""
     tensors = {prefix + name: x for name, x in read_folder(tmp_path / "theirs").items()}
@@ -114,9 +115,9 @@ def test_random_models_of_transformers_agree_both_ways(tmp_path, architecture, h
     check_same_outputs(ours, again.eval(), architecture)
 
 
-def write_theirs(folder, tokenizer, model, labels=(), problem_type=None):
-    tokenizer_files = hugging_face_files(tokenizer, model.encoder.config.max_position_embeddings)
-    save_hugging_face(model, str(folder), labels, problem_type, tokenizer_files)
+def write_theirs(folder, tokenizer, model, kind):
+    contents = hugging_face_files(tokenizer, model.encoder.config.max_position_embeddings)
+    save_model(model, str(folder), kind=kind, contents=contents)
 
 
 @pytest.fixture(scope="module")
@@ -140,12 +141,11 @@ TEXTS = ["The Café in Oslo is good, in 2010, too.", "It isn't."]
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("problem_type", "activate"),
-    [("single_label_classification", tf.nn.softmax), ("multi_label_classification", tf.sigmoid)],
+    ("kind", "activate"), [(Classification, tf.nn.softmax), (MultiLabel, tf.sigmoid)]
 )
-def test_pipeline_gives_our_probabilities(tmp_path, tokenizer, encoder, problem_type, activate):
+def test_pipeline_gives_our_probabilities(tmp_path, tokenizer, encoder, kind, activate):
     model = AlbertClassifier(encoder, 3, seed=2)
-    write_theirs(tmp_path / "theirs", tokenizer, model, LABELS, problem_type)
+    write_theirs(tmp_path / "theirs", tokenizer, model, kind(labels=LABELS))
     classify = make_pipeline("text-classification", tmp_path / "theirs", top_k=None)
     for text, received in zip(TEXTS, classify(TEXTS), strict=True):
         (expected,) = np.asarray(activate(logits(model, tokenizer, text)))
@@ -156,7 +156,7 @@ def test_pipeline_gives_our_probabilities(tmp_path, tokenizer, encoder, problem_
 @pytest.mark.slow
 def test_pipeline_gives_our_scores(tmp_path, tokenizer, encoder):
     model = AlbertClassifier(encoder, 1, seed=3)
-    write_theirs(tmp_path / "theirs", tokenizer, model, problem_type="regression")
+    write_theirs(tmp_path / "theirs", tokenizer, model, Regression())
     (received,) = make_pipeline("text-classification", tmp_path / "theirs")(TEXTS[:1])
     expected = logits(model, tokenizer, TEXTS[0]).item()
     assert received["score"] == pytest.approx(expected, abs=1e-5)
@@ -166,7 +166,7 @@ def test_pipeline_gives_our_scores(tmp_path, tokenizer, encoder):
 def test_pipeline_gives_our_tags(tmp_path, tokenizer, encoder):
     text, tags = TEXTS[0], ("O", "B-X", "I-X")
     model = AlbertTokenClassifier(encoder, 3, seed=3)
-    write_theirs(tmp_path / "theirs", tokenizer, model, tags)
+    write_theirs(tmp_path / "theirs", tokenizer, model, TokenClassification(labels=tags))
     find = make_pipeline("token-classification", tmp_path / "theirs", ignore_labels=[])
     received = find(text)
     (expected,) = np.asarray(tf.nn.softmax(logits(model, tokenizer, text)))
@@ -202,7 +202,7 @@ def test_auto_tokenizer_gives_our_ids(tmp_path, lower_case):
     tokenizer = AlbertTokenizer(vocabulary, lower_case)
     encoder = AlbertEncoder(tiny_config(vocab_size=tokenizer.vocab_size))
     files = hugging_face_files(tokenizer, 512)
-    save_hugging_face(encoder, str(tmp_path / "out"), more_files=files)
+    save_model(encoder, str(tmp_path / "out"), contents=files)
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
     assert theirs.pad_token_id == tokenizer.pad_id
     assert theirs.mask_token_id == tokenizer.mask_id
@@ -251,7 +251,7 @@ def test_keras_hub_reads_our_folders(tmp_path, tokenizer, encoder, kind):
     keras_hub = pytest.importorskip("keras_hub", reason="needs the group parity: keras-hub")
     model = encoder if kind == "encoder" else AlbertClassifier(encoder, 3)
     files = hugging_face_files(tokenizer, 64)
-    save_hugging_face(model, str(tmp_path / "out"), more_files=files)
+    save_model(model, str(tmp_path / "out"), contents=files)
     backbone = keras_hub.models.AlbertBackbone.from_preset(str(tmp_path / "out"))
     inputs, names = random_inputs(), ("token_ids", "padding_mask", "segment_ids")
     received = backbone(dict(zip(names, inputs.values(), strict=True)))

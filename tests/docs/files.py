@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from albert_tf import AlbertConfig, AlbertEncoder, AlbertPretrainer
-from albert_tf.conversion import save_hugging_face, save_tf1_checkpoint
+from albert_tf.conversion import save_model, save_tf1_checkpoint
 from albert_tf.tokenization import train_vocabulary
 from tests.checkpoints import layouts
 from tests.data.squad_file import make_question, make_squad, write_squad
@@ -104,7 +104,7 @@ def _write_hub_model(path: pathlib.Path) -> None:
     _write_vocabulary(snapshot / "spiece.model")
     vocabulary = {"spiece.model": (snapshot / "spiece.model").read_bytes()}
     shutil.rmtree(snapshot)
-    save_hugging_face(AlbertEncoder(_config()), str(snapshot), more_files=vocabulary)
+    save_model(AlbertEncoder(_config()), str(snapshot), contents=vocabulary)
 
 
 def _write_archive(folder: pathlib.Path) -> None:
@@ -120,7 +120,7 @@ def _write_sentence_transformer(folder: pathlib.Path) -> None:
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", ",", *letters]
     pieces += [f"##{letter}" for letter in letters]
     encoder = AlbertEncoder(AlbertConfig.from_preset("bert_base", vocab_size=len(pieces)))
-    save_hugging_face(encoder, str(folder), more_files={"vocab.txt": "\n".join(pieces).encode()})
+    save_model(encoder, str(folder), contents={"vocab.txt": "\n".join(pieces).encode()})
     modules = [("Transformer", ""), ("Pooling", "1_Pooling"), ("Normalize", "2_Normalize")]
     modules = [
         {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{name}"}

@@ -1,6 +1,5 @@
 """A run that is stopped and killed, again and again, ends equal to the bit to one that was not."""
 
-import pathlib
 import random
 import re
 import subprocess
@@ -8,9 +7,9 @@ import sys
 import time
 
 import pytest
-import tensorflow as tf
 
-from albert_tf.training.checkpoint_manager import BestCheckpoint
+from albert_tf.model_folder import list_states
+from albert_tf.training import best_metrics
 from tests.end_to_end.runs import ROOT, as_arguments, read_reports, wait_for, write_flags
 
 # The script, with two devices.
@@ -47,13 +46,13 @@ def run_to_the_end(options, output_dir):
 def run_and_terminate(options, output_dir):
     """Sends SIGTERM to a run that has saved a checkpoint; returns the step that it saves at its end."""
     process = start(options, output_dir)
-    first = output_dir / f"ckpt-{options['save_checkpoints_steps']}.index"
+    first = output_dir / "state" / f"step-{options['save_checkpoints_steps']}.safetensors"
     wait_for(first.exists, process)
     process.terminate()
     _, error = process.communicate(timeout=60)
     assert process.returncode == 0, error
     assert error.splitlines()[-1] == "-c: stopped by SIGTERM; the same command resumes"
-    step = int(tf.train.latest_checkpoint(str(output_dir)).rpartition("-")[2])
+    step = int(re.search(r"step-(\d+)", list_states(str(output_dir / "state"))[-1])[1])
     assert step < options["num_train_steps"]
     return step
 
@@ -73,18 +72,15 @@ def run_and_kill(options, output_dir, delay, has_reported=True):
     return was_on
 
 
-def checkpoint_files(folder):
-    prefix = pathlib.Path(tf.train.latest_checkpoint(str(folder)))
-    return {path.name: path.read_bytes() for path in folder.glob(f"{prefix.name}.*")}
-
-
 def assert_same_end(one, other):
     """Compares two runs to the bit."""
-    for folder in ("", "best"):
-        first, second = (checkpoint_files(path / folder) for path in (one, other))
-        assert len(first) >= 2
-        assert first.keys() == second.keys()
-        assert all(content == second[name] for name, content in first.items())
+    for folder in ("state", "best"):
+        first, second = (
+            {path.name: path.read_bytes() for path in (run / folder).iterdir()}
+            for run in (one, other)
+        )
+        assert "config.json" in first
+        assert first == second
     assert (one / "eval_results.json").read_text() == (other / "eval_results.json").read_text()
     assert read_reports(one) == read_reports(other)
 
@@ -109,8 +105,7 @@ def test_interrupted_run_ends_equal_to_the_bit(tmp_path, options, strategy):
     losses = {line["step"]: line["loss"] for line in lines if line["split"] == "eval"}
     assert list(losses) == list(range(0, 201, 20))
     del losses[0]
-    best = BestCheckpoint(str(parts / "best"))
-    assert best.metrics["step"] == min(losses, key=losses.get)
+    assert best_metrics(str(parts))["step"] == min(losses, key=losses.get)
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.conversion import save_hugging_face
+from albert_tf.conversion import save_model
 from albert_tf.losses import PretrainingLoss, batch_loss
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from examples import from_scratch
@@ -102,7 +102,7 @@ def test_keras_example_trains_saves_and_serves(tmp_path, monkeypatch, capsys):
         lines = ["label,text", *(f"{int(label == 'plant')},{text}" for text, label in rows[1:])]
         (tmp_path / f"{name}.csv").write_text("\n".join(lines) + "\n")
     config = tiny_config(vocab_size=50, num_hidden_layers=1)
-    save_hugging_face(AlbertPretrainer(AlbertEncoder(config)), str(tmp_path / "pretrained"))
+    save_model(AlbertPretrainer(AlbertEncoder(config)), str(tmp_path / "pretrained"))
 
     names = ("pretrained", "vocabulary.model", "train.csv", "dev.csv", "output")
     monkeypatch.setattr("sys.argv", ["classify.py", *(str(tmp_path / name) for name in names)])

@@ -122,7 +122,9 @@ def test_preempted_run_saves_and_ends_well(tmp_path, when, sent, code, by):
         write_language(tmp_path / "dev.tfrecord", 20000, seed=2)
         flags |= {"max_eval_steps": 10**6, "eval_batch_size": 1}
     process = start("run_pretraining.py", **flags)
-    reached = tmp_path / "out" / {"training": "ckpt-20.index", "evaluating": "eval"}[when]
+    reached = (
+        tmp_path / "out" / {"training": "state/step-20.safetensors", "evaluating": "eval"}[when]
+    )
     wait_for(reached.exists, process)
     process.send_signal(sent)
     _, error = process.communicate(timeout=60)

@@ -10,8 +10,8 @@ import sys
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
+from albert_tf.model_folder import list_states
 from albert_tf.tasks.pretraining_run import PretrainingOptions, run
 from tests.end_to_end.runs import ROOT, as_arguments, read_reports, wait_for, write_flags
 
@@ -82,7 +82,7 @@ def start_long_run(flags, output_dir, hosts=(), num_train_steps=10000):
 
 
 def wait_for_checkpoint(folder, workers):
-    wait_for(lambda: tf.train.latest_checkpoint(str(folder)) is not None, *workers)
+    wait_for(lambda: list_states(str(folder / "state")), *workers)
 
 
 def test_sigterm_of_one_worker_saves_and_ends_all(tmp_path, flags):
@@ -157,8 +157,8 @@ def test_a_cut_link_ends_both_workers_which_resume(tmp_path, flags, hosts):
     for worker in workers:
         check_lost_worker(worker)
     ip("-n", hosts[1], "link", "set", "eth0", "up")
-    saved = int(tf.train.latest_checkpoint(str(tmp_path / "out")).rpartition("-")[2])
+    saved = int(list_states(str(tmp_path / "out" / "state"))[-1].split("-")[-1].split(".")[0])
     for worker in start_long_run(flags, tmp_path / "out", hosts, saved + 10):
         output, _ = worker.communicate(timeout=200)
         assert worker.returncode == 0, output
-    assert tf.train.latest_checkpoint(str(tmp_path / "out")).endswith(f"-{saved + 10}")
+    assert (tmp_path / "out" / "state" / f"step-{saved + 10}.safetensors").exists()

@@ -26,7 +26,7 @@ from albert_tf.tasks.conversion import run as convert
 from albert_tf.tasks.fine_tuning.classification import ClassificationOptions
 from albert_tf.tasks.fine_tuning.run import run
 from tests.data.squad_file import questions_of
-from tests.helpers import change_json
+from tests.helpers import change_kind
 from tests.kinds.samples import SAMPLES
 from tests.tasks import plants
 from tests.tasks.animals import LABELS, read_table
@@ -100,7 +100,7 @@ def judge_label_sets(out):
         for side in ("label", "prediction")
     )
     probabilities = [[float(row[f"probability_{name}"]) for name in LABELS] for row in rows]
-    thresholds = read_kind(out.parent).thresholds
+    thresholds = read_kind(out.parent / "best").thresholds
     np.testing.assert_array_equal(np.array(probabilities) >= thresholds, predicted)
     return {
         "micro_f1": metrics.f1_score(true, predicted, average="micro"),
@@ -161,7 +161,7 @@ PREDICTIONS = {
 def test_learns_and_other_libraries_agree(name, trained):
     assert set(SAMPLES) == set(KINDS)
     _, folder, received = trained(name)
-    kind = read_kind(folder / "out")
+    kind = read_kind(folder / "out" / "best")
     assert received[kind.metrics[0]] > SAMPLES[name].least
     assert set(kind.reported) <= set(received)
     expected = JUDGES[name](folder / "out" / PREDICTIONS.get(name, "eval_predictions.tsv"))
@@ -173,9 +173,9 @@ def test_learns_and_other_libraries_agree(name, trained):
 
 
 @each_kind
-def test_task_json_describes_the_kind(name, trained):
+def test_folders_describe_the_kind(name, trained):
     _, folder, _ = trained(name)
-    kind = read_kind(folder / "out")
+    kind = read_kind(folder / "out" / "best")
     assert kind.name == name
     for form in ("ids", "text") if name in WITH_TEXT_MODEL else ("ids",):
         assert read_kind(folder / "exported" / form / "1" / "assets") == kind
@@ -216,16 +216,12 @@ def test_lines_are_answered_the_same(name, trained, predicted, monkeypatch, caps
     rows = zip(*texts, strict=True)
     flat = ([*row] if isinstance(row[-1], str) else [*row[:-1], *row[-1]] for row in rows)
     lines = "\n".join("\t".join(fields) for fields in flat).encode()
-    places = [{"output_dir": str(folder / "out")}]
-    if name == "classification":
-        places.append({"exported_model": str(folder / "exported" / "ids" / "1")})
-    for place in places:
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(lines)))
-        capsys.readouterr()
-        run(ClassificationOptions(task_name=None, predict_file="-", **place))
-        header, *answers = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
-        assert tuple(header) == read_kind(folder / "out").answer_columns
-        assert_same([SAMPLES[name].answer(fields) for fields in answers], expected)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(lines)))
+    capsys.readouterr()
+    run(ClassificationOptions(task_name=None, predict_file="-", output_dir=str(folder / "out")))
+    header, *answers = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert tuple(header) == read_kind(folder / "out" / "best").answer_columns
+    assert_same([SAMPLES[name].answer(fields) for fields in answers], expected)
 
 
 @each_kind
@@ -242,19 +238,13 @@ def test_evaluations_agree(name, trained, tmp_path):
         assert run(dataclasses.replace(options, export_dir=None)) == metrics
     if name == "multi_label":  # an evaluation alone chooses no thresholds
         out = shutil.copytree(folder / "out", tmp_path / "out")
-        change_json(out / "run_options.json", sha256={})
-        change_json(out / "task.json", thresholds=[])
+        change_kind(out / "best", thresholds=[])
         alone = {"output_dir": str(out), "do_train": False, "export_dir": None}
         received = run(dataclasses.replace(options, **alone))
-        assert (received["threshold_plant"], read_kind(out).thresholds) == (0.5, ())
+        assert (received["threshold_plant"], read_kind(out / "best").thresholds) == (0.5, ())
     dev_file = "predict_file" if SAMPLES[name].module is plants else "dev_file"
-    exported = type(options)(
-        exported_model=str(folder / "exported" / "ids" / "1"),
-        output_dir=str(tmp_path),
-        do_eval=True,
-        **{dev_file: getattr(options, dev_file)},
-    )
-    assert run(exported) == pytest.approx(metrics, abs=1e-4)
+    exported = albert_tf.load(folder / "exported" / "ids" / "1")
+    assert exported.evaluate(getattr(options, dev_file)) == pytest.approx(metrics, abs=1e-4)
 
 
 def test_embed_texts_reads_the_folder_of_an_embedder(trained, tmp_path):
@@ -276,10 +266,6 @@ def test_the_folder_of_another_pooling_or_task_is_refused(trained):
     message = r"--output_dir=.*: holds the checkpoints of a run with pooling mean; --poo"
     with pytest.raises(InputError, match=message):
         run(dataclasses.replace(options, pooling="cls"))
-    place = {"exported_model": str(folder / "exported" / "ids" / "1"), "predict_file": "-"}
-    message = r"--exported_model=.*: holds the checkpoints of a run with pooling mean; -"
-    with pytest.raises(InputError, match=message):
-        run(ClassificationOptions(pooling="cls", **place))
     other = trained("regression")[0]
     of_other = {name: getattr(other, name) for name in ("output_dir", "albert_config_file")}
     with pytest.raises(InputError, match="a model of another task: task_name regression, but"):
@@ -294,7 +280,7 @@ def test_a_training_starts_from_an_embedder_of_another_pooling(trained, tmp_path
     options, folder, _ = trained("embedding")
     start = {"init_checkpoint": str(folder / "out" / "best"), "output_dir": str(tmp_path)}
     run(dataclasses.replace(options, **start, pooling="cls", num_train_steps=1, export_dir=None))
-    assert read_kind(tmp_path).pooling == "cls"
+    assert read_kind(tmp_path / "best").pooling == "cls"
 
 
 def test_answers_have_the_numbers_of_the_files(trained):
@@ -317,8 +303,7 @@ def test_answers_have_the_numbers_of_the_files(trained):
 def test_prediction_needs_a_threshold(trained, tmp_path):
     options, folder, _ = trained("question_answering")
     out = shutil.copytree(folder / "out", tmp_path / "out")
-    change_json(out / "run_options.json", sha256={})
-    change_json(out / "task.json", null_score_diff_threshold=None)
+    change_kind(out / "best", null_score_diff_threshold=None)
     asked = {"output_dir": str(out), "do_train": False, "do_eval": False, "do_predict": True}
     predicting = dataclasses.replace(options, **asked, export_dir=None)
     message = "has no null_score_diff_threshold, which --do_eval writes; expected it or --null"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from albert_tf.config import PRESETS
-from albert_tf.conversion import save_hugging_face
+from albert_tf.conversion import save_model
 from albert_tf.errors import InputError
 from albert_tf.models import (
     AlbertClassifier,
@@ -20,7 +20,6 @@ from albert_tf.models import (
     AlbertSpanLabeler,
     AlbertTokenClassifier,
 )
-from albert_tf.training.checkpoint_manager import save_checkpoint
 from tests.export.runtimes import need, run_in_session, run_onnx
 from tests.helpers import assert_same_weights, random_inputs, slow_except, tiny_config
 
@@ -199,7 +198,7 @@ def test_a_head_has_a_dropout_of_its_own(name):
 def folder(tmp_path_factory):
     model = AlbertPretrainer(AlbertEncoder(CONFIG, seed=1), seed=2)
     path = tmp_path_factory.mktemp("pretrained") / "folder"
-    save_hugging_face(model, str(path))
+    save_model(model, str(path))
     return model, path
 
 
@@ -228,13 +227,10 @@ def test_a_folder_has_its_weights(folder):
 
 def test_a_classifier_has_as_many_classes_as_in_its_folder(folder, tmp_path):
     trained = AlbertClassifier(AlbertEncoder(CONFIG, seed=1), num_classes=5, seed=2)
-    save_hugging_face(trained, str(tmp_path / "hugging_face"))
-    save_checkpoint(trained, str(tmp_path / "ours" / "ckpt-3"))
-    CONFIG.to_json_file(str(tmp_path / "ours" / "albert_config.json"))
-    for name in ("hugging_face", "ours"):
-        restored = AlbertClassifier.from_preset(tmp_path / name)
-        assert restored.num_classes == 5
-        assert_same_weights(restored, trained)
+    save_model(trained, str(tmp_path / "trained"))
+    restored = AlbertClassifier.from_preset(tmp_path / "trained")
+    assert restored.num_classes == 5
+    assert_same_weights(restored, trained)
     _, pretrained = folder
     message = r"^AlbertClassifier\.from_preset\(.*\): num_classes: expected a number, as the folder"
     with pytest.raises(InputError, match=message):

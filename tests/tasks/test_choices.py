@@ -8,8 +8,10 @@ import pytest
 
 import albert_tf
 from albert_tf.config import AlbertConfig
+from albert_tf.conversion import save_model
 from albert_tf.errors import InputError
 from albert_tf.kinds import Classification, MultipleChoice, TokenClassification
+from albert_tf.model_folder import read_own
 from albert_tf.sources import find_model
 from albert_tf.tasks.fine_tuning.choices import Choice, choose, choose_length
 from albert_tf.tasks.fine_tuning.classification import ClassificationOptions
@@ -95,7 +97,7 @@ def plain(data, folder, **changes):
 
 
 def read_options(folder):
-    return json.loads((folder / "run_options.json").read_text())
+    return read_own(str(folder / "state"))["options"]
 
 
 def test_run_that_resumes_keeps_what_it_chose(data, tmp_path, capsys):
@@ -126,8 +128,8 @@ def test_run_that_resumes_keeps_what_it_chose(data, tmp_path, capsys):
 @pytest.mark.slow
 def test_training_that_was_stopped_ends_as_if_it_were_not(data, tmp_path):
     config = AlbertConfig.from_json_file(str(data / "albert_config.json"))
-    albert_tf.AlbertEncoder(config, seed=1).save(tmp_path / "encoder.keras")
-    common = {"init_checkpoint": str(tmp_path / "encoder.keras"), "num_train_steps": 4}
+    save_model(albert_tf.AlbertEncoder(config, seed=1), str(tmp_path / "encoder"))
+    common = {"init_checkpoint": str(tmp_path / "encoder"), "num_train_steps": 4}
     common["save_checkpoints_steps"] = 2
 
     def stop(step, metrics):
@@ -197,11 +199,11 @@ def test_pretrained_pooler_is_drawn_anew(strategy, new_pooler, data, tmp_path, c
     config = AlbertConfig.from_json_file(str(data / "albert_config.json"))
     encoder = albert_tf.AlbertEncoder(config)
     encoder.pooler.dense.kernel.assign(np.ones((config.hidden_size,) * 2))
-    encoder.save(tmp_path / "encoder.keras")
+    save_model(encoder, str(tmp_path / "encoder"))
     options = plain(
         data,
         tmp_path / "out",
-        init_checkpoint=str(tmp_path / "encoder.keras"),
+        init_checkpoint=str(tmp_path / "encoder"),
         new_pooler=new_pooler,
         distribution_strategy=strategy,
         num_train_steps=1,
@@ -222,7 +224,7 @@ def test_pretrained_pooler_is_drawn_anew(strategy, new_pooler, data, tmp_path, c
 def test_pooler_of_a_fine_tuned_model_is_kept(trained, tmp_path):
     _, names = choose_for(400, tmp_path, init_checkpoint=find_model("small_en"))
     assert "new_pooler" in names
-    for path, is_new in ((find_model("small_en"), True), (str(trained), False)):
+    for path, is_new in ((find_model("small_en"), True), (str(trained / "best"), False)):
         assert choose_for(400, tmp_path, init_checkpoint=path)[0].new_pooler == is_new
     many, _ = choose_for(10**6, tmp_path, init_checkpoint=find_model("small_en"))
     assert not many.new_pooler

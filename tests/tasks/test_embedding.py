@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.conversion import save_hugging_face, save_tf1_checkpoint
+from albert_tf.conversion import save_model, save_tf1_checkpoint
 from albert_tf.errors import InputError
 from albert_tf.models import AlbertEncoder
 from albert_tf.tasks import embedding
@@ -37,7 +37,7 @@ def folder(encoder, data, tmp_path_factory):
     """A Hugging Face folder; tests only read it."""
     folder = tmp_path_factory.mktemp("model")
     vocabulary = {"spiece.model": (data / "words.model").read_bytes()}
-    save_hugging_face(encoder, str(folder), more_files=vocabulary)
+    save_model(encoder, str(folder), contents=vocabulary)
     return folder
 
 
@@ -95,7 +95,7 @@ def test_python_script_and_exported_models_agree(model, embed, folder, tmp_path)
     assert "- pooling: cls" in card
     assert "- normalize: True" in card
     assert "| output | `embedding` | float32 (?, 48) |" in card
-    assert "`embed_texts.py` embeds with it as `--model`" in card
+    assert "`albert_tf.load` predicts, evaluates and embeds with this folder." in card
 
     exported = albert_tf.load(f"{export_dir}/ids/1")
     np.testing.assert_allclose(exported.embed(TEXTS), expected, rtol=0, atol=1e-5)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from albert_tf.errors import InputError
+from albert_tf.model_folder import read_own
 from albert_tf.tasks.fine_tuning.classification import ClassificationOptions
 from albert_tf.tasks.fine_tuning.run import run
 from albert_tf.tasks.loading import load
@@ -33,7 +34,7 @@ def test_export_without_tensorflow_text(trained, exported, tmp_path, monkeypatch
 
 
 def test_assets_and_card_say_what_the_model_is(trained, exported):
-    best = json.loads(next((trained / "best").glob("*.json")).read_text())
+    best = read_own(str(trained / "best"))["metrics"]
     card = (exported / "ids" / "1" / "README.md").read_text()
     assert f"| accuracy | {best['accuracy']:.4f} |" in card
     assert re.search(r"\| step \| \d+ \|", card)
@@ -41,13 +42,11 @@ def test_assets_and_card_say_what_the_model_is(trained, exported):
     assert "| output | `label` | string (?,) |" in card
     for form in ("ids", "text"):
         assets = exported / form / "1" / "assets"
-        assert json.loads((assets / "task.json").read_text())["labels"] == ["animal", "plant"]
-        config = json.loads((assets / "run_options.json").read_text())
-        assert config["do_lower_case"]
-        vocabulary = (assets / "vocabulary.model").read_bytes()
-        assert config["vocabulary_sha256"] == hashlib.sha256(vocabulary).hexdigest()
-        assert config["vocabulary_sha256"] in (assets.parent / "README.md").read_text()
-        assert json.loads((assets / "albert_config.json").read_text())["vocab_size"] == 50
+        assert read_own(str(assets))["kind"]["labels"] == ["animal", "plant"]
+        assert json.loads((assets / "tokenizer_config.json").read_text())["do_lower_case"]
+        sha256 = hashlib.sha256((assets / "spiece.model").read_bytes()).hexdigest()
+        assert sha256 in (assets.parent / "README.md").read_text()
+        assert json.loads((assets / "config.json").read_text())["vocab_size"] == 50
 
 
 @pytest.mark.parametrize(
@@ -73,27 +72,25 @@ def test_card_has_the_exports_metrics(form, weights, evaluations, data, trained,
     assert f"| held-out data | {' | '.join(columns)} |" in card
     assert f"Matrices are stored in {weights or 'float32'}." in card
     assert ("from training are those of the weights before" in card) == (weights is not None)
-    assert ("--exported_model" in card) == is_saved_model
+    assert ("albert_tf.load" in card) == is_saved_model
     assert ("| input | `text_b` | string (?,) |" in card) == (form == "openvino")
     if not is_saved_model:
         of_openvino = {"model.xml", "model.bin"}
         files = of_openvino if form == "openvino" else {f"model.{form}"}
         assert {path.name for path in folder.iterdir()} == {"README.md", "assets", *files}
     names = {path.name for path in (folder / "assets").iterdir()}
-    assert names >= {"labels.txt", "vocabulary.model", "albert_config.json", "task.json"}
+    assert names >= {"config.json", "labels.txt", "spiece.model", "tokenizer_config.json"}
     losses = list(map(float, re.search(r"\| loss \| ([\d. |]+)\|", card).group(1).split("|")))
     # The evaluation before a conversion is not of rounded weights.
     assert losses[len(evaluations) - 1] == pytest.approx(metrics["loss"], abs=1e-4)
     assert losses[0] == pytest.approx(metrics["loss"], abs=0.05 if weights else 1e-4)
     if is_saved_model:
-        of_folder = {"exported_model": str(folder), "output_dir": str(tmp_path / "out")}
-        asked = {"do_eval": True, "dev_file": pair_files(data)["dev_file"]}
-        assert run(ClassificationOptions(**of_folder, **asked)) == pytest.approx(metrics, abs=1e-5)
+        received = load(str(folder)).evaluate(pair_files(data)["dev_file"])
+        assert received == pytest.approx(metrics, abs=1e-5)
 
 
 def test_folder_without_a_saved_model_is_refused(exported, tmp_path):
     folder = tmp_path / "broken"
     shutil.copytree(exported / "ids" / "1" / "assets", folder / "assets")
-    options = ClassificationOptions(exported_model=str(folder), predict_file="-")
-    with pytest.raises(InputError, match=r"--exported_model=.*broken: holds no SavedModel"):
-        run(options)
+    with pytest.raises(InputError, match=r"^load\(.*broken'\): holds no trained model"):
+        load(str(folder))

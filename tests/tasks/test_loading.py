@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import albert_tf
-from albert_tf.conversion import save_hugging_face
+from albert_tf.conversion import save_model
 from albert_tf.errors import InputError
-from albert_tf.kinds import Regression
-from tests.helpers import change_json, write_wordpiece
+from albert_tf.kinds import MultiLabel, Regression, TokenClassification
+from tests.helpers import change_json, change_kind, write_wordpiece
 from tests.tasks.animals import write_vocabulary
 
 # As a DataFrame of pandas does, it yields the names of its columns.
@@ -47,14 +47,16 @@ def write_hugging_face(loaded, tmp_path):
     def write(model, **details):
         folder = str(tmp_path / "hugging_face")
         vocabulary = {"spiece.model": loaded.tokenizer.vocabulary}
-        save_hugging_face(model, folder, **details, more_files=vocabulary)
+        save_model(model, folder, **details, contents=vocabulary)
+        # As others write it.
+        change_json(tmp_path / "hugging_face" / "config.json", albert_tf=None)
         return folder
 
     return write
 
 
 def test_a_hugging_face_classifier_predicts_the_same(loaded, write_hugging_face):
-    theirs = albert_tf.load(write_hugging_face(loaded.model, labels=loaded.labels))
+    theirs = albert_tf.load(write_hugging_face(loaded.model, kind=loaded.kind))
     assert theirs.labels == loaded.labels
     texts_a, texts_b = ["the old cat", "a rose"], ["a tree", ""]
     received, expected = (model.predict(texts_a, texts_b) for model in (theirs, loaded))
@@ -71,10 +73,10 @@ def test_other_hugging_face_folders(loaded, write_hugging_face, tmp_path):
 
     encoder = loaded.model.encoder
     regression = albert_tf.AlbertClassifier(encoder, num_classes=1)
-    assert isinstance(load(regression, problem_type="regression").kind, Regression)
+    assert isinstance(load(regression, kind=Regression()).kind, Regression)
     scores = albert_tf.AlbertClassifier(encoder, num_classes=3)
     with pytest.raises(InputError, match="predicts 3 scores; only one can be read"):
-        load(scores, problem_type="regression")
+        load(scores, kind=Regression())
     assert load(albert_tf.AlbertClassifier(encoder, num_classes=2)).labels == ("LABEL_0", "LABEL_1")
     width = encoder.config.hidden_size
     assert load(encoder).predict(["a rose", "the cat"]).shape == (2, width)
@@ -84,14 +86,14 @@ def test_other_hugging_face_folders(loaded, write_hugging_face, tmp_path):
         load(albert_tf.AlbertMultipleChoice(encoder))
     answers = load(albert_tf.AlbertSpanLabeler(encoder)).predict("which", "the old cat")
     assert answers.answer == ["the old cat"[answers.start[0] : answers.end[0]]] != [""]
-    labeller = load(loaded.model, problem_type="multi_label_classification")
+    labeller = load(loaded.model, kind=MultiLabel(labels=loaded.labels))
     labels, probabilities = labeller.predict(["a rose", "the cat"])
     assert labels == [
         tuple(name for name, one in zip(labeller.labels, row, strict=True) if one >= 0.5)
         for row in probabilities
     ]
     tagger = albert_tf.AlbertTokenClassifier(encoder, num_classes=3)
-    assert load(tagger, labels=("O", "B-X", "I-X")).labels == ("X",)
+    assert load(tagger, kind=TokenClassification(labels=("O", "B-X", "I-X"))).labels == ("X",)
     with pytest.raises(InputError, match=r"labels: received 'LABEL_0'; expected O, or B-, I-"):
         load(tagger)
     load(encoder)
@@ -110,11 +112,12 @@ def test_other_hugging_face_folders(loaded, write_hugging_face, tmp_path):
 
 
 def test_trained_folder_without_its_vocabulary(loaded, classifier, tmp_path):
-    (classifier / "vocabulary.model").unlink()
+    (classifier / "best" / "spiece.model").unlink()
+    (classifier / "best" / "tokenizer.json").unlink()
     with pytest.raises(InputError, match=r"holds no vocabulary; pass tok"):
         albert_tf.load(classifier)
     with pytest.raises(InputError, match=r"^load\(.*\): tokenizer: expected an Alb.* received str"):
-        albert_tf.load(classifier, "vocabulary.model")
+        albert_tf.load(classifier, "spiece.model")
     texts = ["the old cat", "a rose"], ["a tree", ""]
     received = albert_tf.load(classifier, loaded.tokenizer).predict(*texts)
     np.testing.assert_array_equal(received.probabilities, loaded.predict(*texts).probabilities)
@@ -127,13 +130,13 @@ def test_trained_folder_without_its_vocabulary(loaded, classifier, tmp_path):
 def test_refuses_folders_without_a_model(tmp_path, exported):
     with pytest.raises(InputError, match=r"^load\('.*missing'\): no such folder$"):
         albert_tf.load(tmp_path / "missing")
-    with pytest.raises(InputError, match=r"task\.json'\): is a file; expected a folder$"):
-        albert_tf.load(exported / "ids" / "1" / "assets" / "task.json")
+    with pytest.raises(InputError, match=r"config\.json'\): is a file; expected a folder$"):
+        albert_tf.load(exported / "ids" / "1" / "assets" / "config.json")
     with pytest.raises(InputError, match=r"^load\('.*'\): holds no trained model; expected"):
         albert_tf.load(tmp_path)
     version = shutil.copytree(exported / "ids" / "1", tmp_path / "1")
-    (version / "assets" / "task.json").unlink()
-    with pytest.raises(InputError, match=r"lacks task\.json, which describes the head"):
+    (version / "assets" / "config.json").unlink()
+    with pytest.raises(InputError, match=r"^load\('.*'\): holds no trained model; expected"):
         albert_tf.load(version)
 
 
@@ -141,42 +144,40 @@ OF_REGRESSION = {"kind": "regression", "class_weights": None, "weights": None}
 
 
 @pytest.mark.parametrize(
-    ("name", "changes", "message"),
+    ("changes", "message"),
     [
-        ("task.json", {"kind": "ordinal"}, r"unknown kind 'ordinal'; expected classification, reg"),
-        ("task.json", {"kind": None}, "expected an object with the key 'kind', as --do_train wri"),
-        ("task.json", {**OF_REGRESSION, "labels": 7}, "labels=7: expected tuple"),
-        ("task.json", {"max_seq_length": "64"}, r"max_seq_length='64': expected int$"),
-        ("task.json", {"max_seq_length": 4}, r"max_seq_length=4: expected at least 5$"),
-        ("task.json", {"pairs": 1}, r"pairs=1: expected bool$"),
-        ("task.json", {"max_seq_lenght": 64}, r"unknown key 'max_seq_lenght'; expected task_name"),
-        ("task.json", {"labels": ["plant", "plant"]}, "labels: received 'plant' twice"),
-        ("run_options.json", {"do_lower_case": None}, "lacks 'do_lower_case', which"),
-        ("run_options.json", {"do_lower_case": 1}, "do_lower_case=1: expected bool"),
-        ("run_options.json", {"sha256": 7}, "expected an object in braces"),
+        ({"kind": "ordinal"}, r"unknown kind 'ordinal'; expected classification, reg"),
+        ({"kind": None}, "expected an object with the key 'kind', as --do_train wri"),
+        ({**OF_REGRESSION, "labels": 7}, "labels=7: expected tuple"),
+        ({"max_seq_length": "64"}, r"max_seq_length='64': expected int$"),
+        ({"max_seq_length": 4}, r"max_seq_length=4: expected at least 5$"),
+        ({"pairs": 1}, r"pairs=1: expected bool$"),
+        ({"max_seq_lenght": 64}, r"unknown key 'max_seq_lenght'; expected task_name"),
+        ({"labels": ["plant", "plant"]}, "labels: received 'plant' twice"),
     ],
 )
-def test_damaged_descriptions_are_one_line(classifier, name, changes, message):
-    change_json(classifier / "run_options.json", sha256={})
-    change_json(classifier / name, **changes)
-    with pytest.raises(InputError, match=rf"{name}: {message}"):
+def test_kinds_that_cannot_be_are_one_line(classifier, changes, message):
+    change_kind(classifier / "best", **changes)
+    with pytest.raises(InputError, match=rf"config\.json: kind: {message}"):
         albert_tf.load(classifier)
 
 
-@pytest.mark.parametrize("name", ["task.json", "albert_config.json", "vocabulary.model"])
-def test_changed_descriptions_are_refused(classifier, exported, tmp_path, name):
+@pytest.mark.parametrize("name", ["config.json", "spiece.model"])
+def test_changed_assets_are_refused(exported, tmp_path, name):
     version = shutil.copytree(exported / "ids" / "1", tmp_path / "1")
-    for folder, model in ((classifier, classifier), (version / "assets", version)):
-        (folder / name).write_bytes((folder / name).read_bytes() + b" ")
-        message = rf"{name}: has the SHA-256 \w{{64}}; run_options\.json next to it says \w{{64}}"
-        with pytest.raises(InputError, match=message):
-            albert_tf.load(model)
+    path = version / "assets" / name
+    path.write_bytes(path.read_bytes().replace(b"animal", b"Animal") + b" ")
+    with pytest.raises(
+        InputError, match=rf"{name}: (is damaged or was cha|has the SHA-256 \w{{64}})"
+    ):
+        albert_tf.load(version)
 
 
 def test_refuses_what_a_newer_version_wrote(classifier):
-    path = classifier / "run_options.json"
-    assert json.loads(path.read_text())["albert_tf_version"] == albert_tf.__version__
-    change_json(path, albert_tf_version="10.2.0")
-    message = r"run_options\.json: written by albert_tf 10\.2\.0, which is newer than this one, "
+    path = classifier / "best" / "config.json"
+    values = json.loads(path.read_text())
+    assert values["albert_tf"]["version"] == albert_tf.__version__
+    change_json(path, albert_tf={**values["albert_tf"], "version": "10.2.0"})
+    message = r"config\.json: written by albert_tf 10\.2\.0, which is newer than this one, "
     with pytest.raises(InputError, match=message):
         albert_tf.load(classifier)

@@ -61,7 +61,6 @@ GLUE = functools.partial(
 )
 TRAINED = functools.partial(ClassificationOptions, output_dir="out", predict_file="-")
 EXPORT = {"export_dir": "x"}
-EVALUATION_OF_IDS = {"output_dir": None, "exported_model": "ids", "do_eval": True}
 OPENVINO_INT8 = {**EXPORT, "export_format": "openvino", "export_weights": "int8"}
 CONVERSION = functools.partial(ConversionOptions, init_checkpoint="ckpt", to="tf1")
 FLOAT16 = {"output_checkpoint": "x", "output_dtype": "float16"}
@@ -137,10 +136,6 @@ LINES = {"input_file": "-", "output_file": "x.npy"}
         (OWN, {"task_name": "embedding", "dev_file": None}, "--task_name=emb.*: expected --d"),
         (OWN, {"temperature": 0.0}, "temperature=0.0: expected at least 0.0001"),
         (GLUE, {"race_level": "high"}, "--race_level=high: expected --task_name=race"),
-        (GLUE, {"output_dir": None}, "expected --output_dir; received none$"),
-        (GLUE, {"exported_model": "ids"}, "--exported_model: expected no --do_train"),
-        (TRAINED, EVALUATION_OF_IDS, "expected --output_dir; received none$"),
-        (TRAINED, {"exported_model": "ids", **EXPORT}, "--exported_model: expected no --export_d"),
         (TRAINED, {**EXPORT, "export_weights": "float16"}, "export_weights=float16: expected exp"),
         (TRAINED, {"export_weights": "int8"}, "--export_weights=int8: expected --e"),
         (TRAINED, OPENVINO_INT8, "export_weights=int8: for OpenVINO, ranges are estimated"),

@@ -14,8 +14,9 @@ from tensorboard.compat.proto import event_pb2
 
 import albert_tf
 from albert_tf.config import AlbertConfig
-from albert_tf.conversion import save_hugging_face
+from albert_tf.conversion import save_model
 from albert_tf.errors import InputError, StoppedError
+from albert_tf.model_folder import list_states, read_own, replace_own
 from albert_tf.models import AlbertEncoder
 from albert_tf.tasks import common, conversion, pretraining_run
 from albert_tf.tasks.pretraining_run import LearningCheck, run, unigram_entropy
@@ -60,9 +61,9 @@ def test_run_learns_and_reports(trained):
     assert abs(first["masked_lm_loss"] - np.log(97)) < 0.3
     assert metrics["masked_lm_loss"] < first["masked_lm_loss"] - 1.0
     assert json.loads((folder / "eval_results.json").read_text()) == metrics
-    assert json.loads((folder / "run_options.json").read_text())["learning_rate"] == 0.02
-    assert (folder / "albert_config.json").exists()
-    assert tf.train.latest_checkpoint(str(folder)).endswith("ckpt-60")
+    for name in ("best", "state"):
+        assert read_own(str(folder / name))["options"]["learning_rate"] == 0.02
+    assert list_states(str(folder / "state"))[-1].endswith("step-60.safetensors")
     assert metrics["perplexity"] == pytest.approx(np.exp(metrics["masked_lm_loss"]))
     last = [line for line in read_reports(folder) if line["split"] == "train"][-1]
     assert last["tokens_seen"] == 60 * 16 * LENGTH
@@ -78,7 +79,7 @@ def test_run_learns_and_reports(trained):
 @pytest.mark.slow
 def test_encoder_alone_starts_training_but_is_not_evaluated(language_data, tmp_path, capsys):
     encoder = AlbertEncoder(tiny_config(num_hidden_layers=1))
-    save_hugging_face(encoder, str(tmp_path / "theirs"))
+    save_model(encoder, str(tmp_path / "theirs"))
     start = {"init_checkpoint": str(tmp_path / "theirs"), "num_train_steps": 1}
     run(make_options(language_data, tmp_path / "run", **start))
     printed = capsys.readouterr().out
@@ -100,10 +101,10 @@ def test_folder_of_another_run_is_refused(options, tmp_path, monkeypatch, change
     folder = tmp_path / "run"
     monkeypatch.chdir(tmp_path)
     tiny_config(num_hidden_layers=3).to_json_file("other.json")
-    before = {path: path.read_bytes() for path in folder.glob("*.json")}
+    before = {path: path.read_bytes() for path in folder.rglob("*.json")}
     with pytest.raises(InputError, match=f"^--output_dir={folder}: .*{message}"):
         run(dataclasses.replace(options, **changes))
-    assert {path: path.read_bytes() for path in folder.glob("*.json")} == before
+    assert {path: path.read_bytes() for path in folder.rglob("*.json")} == before
 
 
 def test_resumed_run_warns_of_other_data(options, tmp_path, eagerly, capsys):
@@ -116,7 +117,7 @@ def test_resumed_run_warns_of_other_data(options, tmp_path, eagerly, capsys):
     ]
 
     # A folder of a classifier is refused.
-    (tmp_path / "run" / "run_options.json").write_text('{"optimizer": "lamb", "task_name": "cola"}')
+    replace_own(str(tmp_path / "run" / "state"), options={"optimizer": "lamb", "task_name": "cola"})
     with pytest.raises(InputError, match="another kind of run: one without sentence_objective"):
         run(options)
 
@@ -180,7 +181,7 @@ def test_evaluation_alone(language_data, tmp_path, trained, eagerly):
     best = f"{options.output_dir}/best"
     other = dataclasses.replace(alone, output_dir=str(tmp_path / "other"), init_checkpoint=best)
     assert run(other) == pytest.approx(metrics, rel=1e-5)
-    with pytest.raises(InputError, match="other: the folder holds no checkpoint"):
+    with pytest.raises(InputError, match="other: the folder holds no model"):
         run(dataclasses.replace(other, init_checkpoint=None))
 
 
@@ -249,11 +250,11 @@ def test_a_recipe_prints_its_values_and_the_folder_has_the_vocabulary_of_the_rec
     said = capsys.readouterr()
     assert "recipe paper_v1: optimizer lamb, learning_rate 0.02, train_batch_size 2, " in said.out
     assert "dropout 0.1" in said.out
-    saved = json.loads((tmp_path / "out" / "albert_config.json").read_text())
+    saved = json.loads((tmp_path / "out" / "best" / "config.json").read_text())
     assert saved["attention_probs_dropout_prob"] == 0.1
 
     vocabulary = (described_data / "vocab.txt").read_bytes()
-    assert (tmp_path / "out" / "vocabulary.txt").read_bytes() == vocabulary
+    assert (tmp_path / "out" / "best" / "vocab.txt").read_bytes() == vocabulary
     assert "will hold no vocabulary" not in said.err
     assert not albert_tf.load(tmp_path / "out").tokenizer.lower_case
 
@@ -281,7 +282,7 @@ def test_a_second_training_and_a_conversion_need_the_folder_alone(described_data
     for name in ("masked_lm_loss", "sentence_order_loss"):
         assert read_reports(tmp_path / "next")[0][name] == pytest.approx(metrics[name], rel=1e-5)
     vocabulary = (described_data / "vocab.txt").read_bytes()
-    assert (tmp_path / "next" / "vocabulary.txt").read_bytes() == vocabulary
+    assert (tmp_path / "next" / "best" / "vocab.txt").read_bytes() == vocabulary
     assert not albert_tf.load(tmp_path / "next").tokenizer.lower_case
     start = {"init_checkpoint": str(tmp_path / "next"), "to": "hugging_face"}
     converted = str(tmp_path / "converted")

@@ -5,6 +5,7 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.kinds import QuestionAnswering
+from albert_tf.kinds.registry import read_kind
 from albert_tf.tasks.fine_tuning.run import run
 from albert_tf.tokenization import AlbertTokenizer
 from tests.data.squad_file import make_question, make_squad, questions_of, write_squad
@@ -83,7 +84,7 @@ def test_version_1_with_faults_in_its_questions(data, tmp_path, eagerly, capsys)
     assert predictions.keys() == {"a", "b", "c", "d"}
     assert predictions["d"] == "empty"
     assert not (out / "null_odds.json").exists()
-    assert read(out / "task.json")["head"] == "simple"
+    assert read_kind(out / "best").head == "simple"
     warnings = capsys.readouterr().err
     assert "answers whose text is not at their offset: 3, skipped" in warnings
     assert "answers whose text is not at their offset: 3, kept" in warnings

@@ -3,24 +3,24 @@
 import dataclasses
 import io
 import json
-import shutil
 import types
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 import albert_tf
 from albert_tf import files
-from albert_tf.config import CONFIG_FILE, AlbertConfig
-from albert_tf.conversion import save_hugging_face
+from albert_tf.checkpoints.loading import read_config
+from albert_tf.conversion import save_model
 from albert_tf.errors import InputError
+from albert_tf.kinds import Classification
+from albert_tf.model_folder import list_states, read_own
 from albert_tf.models import AlbertClassifier, AlbertEncoder
 from albert_tf.tasks.fine_tuning.classification import ClassificationOptions
 from albert_tf.tasks.fine_tuning.data import check_kind, read_data
 from albert_tf.tasks.fine_tuning.predictions import predict_file
 from albert_tf.tasks.fine_tuning.run import run
-from tests.helpers import assert_same_weights, tiny_config
+from tests.helpers import assert_same_weights, change_json, tiny_config
 from tests.tasks.animals import NO_FILES, make_options, pair_files, write_vocabulary
 
 
@@ -124,19 +124,9 @@ def test_finished_folder_is_fixed(data, trained, tmp_path, monkeypatch, changes,
     assert before == {path: path.read_bytes() for path in trained.glob("*.*")}
 
 
-@pytest.mark.parametrize("flag", ["output_dir", "exported_model"])
-def test_empty_folder_is_refused(tmp_path, flag):
-    options = ClassificationOptions(**{flag: str(tmp_path)}, predict_file="-")
-    with pytest.raises(InputError, match=rf"--{flag}={tmp_path}: holds no classifier"):
-        run(options)
-
-
-def test_exported_model_refuses_another_vocabulary(exported, tmp_path):
-    write_vocabulary(tmp_path / "other.model", seed=1)
-    other = {"spm_model_file": str(tmp_path / "other.model"), "predict_file": "-"}
-    options = ClassificationOptions(exported_model=str(exported / "ids" / "1"), **other)
-    message = r"^--exported_model=.*: was trained with another vocabulary than .*other\.model"
-    with pytest.raises(InputError, match=message):
+def test_empty_folder_is_refused(tmp_path):
+    options = ClassificationOptions(output_dir=str(tmp_path), predict_file="-")
+    with pytest.raises(InputError, match=rf"--output_dir={tmp_path}: holds no classifier"):
         run(options)
 
 
@@ -202,7 +192,8 @@ def test_lines_without_an_answer_do_not_matter(trained, tmp_path, monkeypatch, c
 def write_theirs(folder, labels=(), num_classes=2, **config):
     encoder = AlbertEncoder(tiny_config(vocab_size=50, num_hidden_layers=1, **config), seed=99)
     model = AlbertClassifier(encoder, num_classes=num_classes, seed=99)
-    save_hugging_face(model, str(folder), labels)
+    save_model(model, str(folder), kind=Classification(labels=labels))
+    change_json(folder / "config.json", albert_tf=None)  # as others write it
     return model
 
 
@@ -232,13 +223,12 @@ def test_head_of_init_checkpoint_is_kept_unless_it_is_reset(data, tmp_path):
 
 
 def test_another_trained_folder_gives_all_but_the_head(data, trained, classifier, eagerly):
-    # A folder without a checkpoint is not locked to its options.
-    shutil.rmtree(classifier / "best")
-    for path in [*classifier.glob("*ckpt-*"), classifier / "checkpoint"]:
+    # A folder without a state is not locked to its options.
+    for path in (classifier / "state").glob("step-*"):
         path.unlink()
     asked = {"albert_config_file": None, "spm_model_file": None, "optimizer": "lamb"}
     run(one_update(data, classifier, **asked, init_checkpoint=str(trained), reset_head=True))
-    assert json.loads((classifier / "run_options.json").read_text())["optimizer"] == "lamb"
+    assert read_own(str(classifier / "best"))["options"]["optimizer"] == "lamb"
     assert_same(classifier, albert_tf.load(trained).model, same_head=False)
 
 
@@ -280,9 +270,8 @@ def test_starts_from_a_hugging_face_folder_and_leaves_its_files(data, tmp_path, 
     run(one_update(data, tmp_path, **told))
     assert f"from {tmp_path} (Hugging Face)" in capsys.readouterr().out
     assert (tmp_path / "config.json").read_bytes() == theirs
-    config = AlbertConfig.from_json_file(str(tmp_path / "albert_config.json"))
+    config = read_config(str(tmp_path / "best" / "config.json"))
     assert config == tiny_config(vocab_size=50, num_hidden_layers=1)
-    assert (tmp_path / "run_options.json").exists()
 
 
 def test_head_without_known_classes_is_kept(data, tmp_path):
@@ -292,42 +281,30 @@ def test_head_without_known_classes_is_kept(data, tmp_path):
     check_kind(options, read_data(options, options.load_tokenizer()).kind)
 
 
-def test_trained_head_with_other_classes_is_refused(data, classifier, tmp_path):
-    path = classifier / "task.json"
-    path.write_text(path.read_text().replace("animal", "zebra"))
-    options = one_update(data, tmp_path / "out", init_checkpoint=str(classifier / "best"))
-    with pytest.raises(InputError, match="its head is of the classes zebra, plant; this task's"):
-        run(options)
-
-
-@pytest.mark.parametrize("name", ["run_options.json", "task.json", "albert_config.json"])
-def test_damaged_file_of_the_folder_says_how_to_replace_it(data, classifier, name):
-    (classifier / name).write_bytes((classifier / name).read_bytes()[:9] + b"\0")
-    options = make_options(data, classifier, **pair_files(data), num_train_steps=31)
-    message = rf"classifier/{name}.*; if the file is damaged, remove it and repeat the flags of th"
-    with pytest.raises(InputError, match=message):
-        run(options)
-
-
-def test_resumed_training_restores_the_files_of_the_folder(data, classifier, eagerly, capsys):
-    removed = {name: (classifier / name).read_bytes() for name in ("task.json", CONFIG_FILE)}
-    for name in removed:
-        (classifier / name).unlink()
-    (classifier / "vocabulary.model").write_bytes(b"damaged")
+def test_resumed_training_needs_nothing_but_its_state(data, classifier, eagerly, capsys):
     # The first model is not read again.
     values = {"init_checkpoint": "hf://owner/absent", "num_train_steps": 31, "do_eval": False}
+    values |= {"albert_config_file": None, "spm_model_file": None}
     options = make_options(data, classifier, **pair_files(data), **values)
     with pytest.raises(InputError, match="with optimizer adamw; --optimizer says lamb"):
         run(dataclasses.replace(options, optimizer="lamb"))
-    capsys.readouterr()
     run(options)
-    output, error = capsys.readouterr()
-    assert "step 30" in output
-    for name, content in removed.items():
-        assert f"warning: {classifier}/{name}: missing; " in error
-        assert (classifier / name).read_bytes() == content
-    assert (classifier / "vocabulary.model").read_bytes() == (data / "words.model").read_bytes()
-    assert json.loads((classifier / "run_options.json").read_text())["num_train_steps"] == 31
+    assert "step 30" in capsys.readouterr().out
+    for name in ("state", "best"):
+        assert read_own(str(classifier / name))["options"]["num_train_steps"] in (30, 31)
+    (classifier / "state" / "config.json").write_text("{")
+    with pytest.raises(InputError, match=r"state/config\.json, line 1: not JSON"):
+        run(options)
+
+
+def test_checkpoints_of_tensorflow_are_no_run(data, tmp_path):
+    (tmp_path / "ckpt-30.index").touch()
+    message = (
+        f"^--output_dir={tmp_path}: holds checkpoints of TensorFlow; expected a new folder, or"
+    )
+    for do_train in (True, False):
+        with pytest.raises(InputError, match=message):
+            run(make_options(data, tmp_path, do_train=do_train))
 
 
 def test_second_training_in_a_folder_is_refused(data, classifier):
@@ -362,13 +339,13 @@ def test_doubtful_data_and_a_collapsed_training_that_stops_early(data, tmp_path,
     assert "collapsed" not in (out / "eval_results.json").read_text()
 
     assert "stopped at step 6: no evaluation was better since step 2" in output
-    newest = tf.train.latest_checkpoint(str(out))
-    assert newest.endswith("ckpt-6")
+    newest = list_states(str(out / "state"))[-1]
+    assert newest.endswith("step-6.safetensors")
     # The same command finds that it has stopped.
     run(options)
-    assert tf.train.latest_checkpoint(str(out)) == newest
+    assert list_states(str(out / "state"))[-1] == newest
 
-    config = AlbertConfig.from_json_file(str(out / CONFIG_FILE))
+    config = read_config(str(out / "best" / "config.json"))
     assert (config.hidden_dropout_prob, config.attention_probs_dropout_prob) == (0.25, 0.25)
     # Evaluation alone uses that config, whatever --albert_config_file says.
     again = dataclasses.replace(options, do_train=False, dropout=None)

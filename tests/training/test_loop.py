@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import pathlib
 import re
@@ -9,13 +10,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf import files
 from albert_tf.checkpoints.loading import load_checkpoint
+from albert_tf.conversion import save_model
 from albert_tf.errors import InputError, Preempted, StoppedError
 from albert_tf.losses import PretrainingLoss
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.optimization import Lamb, PolynomialDecayWithWarmup
 from albert_tf.options.parts import LoopOptions
-from albert_tf.training import Trainer, TrainingPlan, make_strategy, resume, train
+from albert_tf.training import Trainer, TrainingPlan, best_metrics, make_strategy, resume, train
 from tests.helpers import largest_file, random_pretraining_batches, tiny_config
 
 
@@ -41,12 +44,17 @@ def fresh():
 def make_plan(directory, steps, higher_is_better=True, **changes):
     values = {"save_checkpoints_steps": 4, "keep_checkpoint_max": 2, "max_bad_steps": 1}
     options = LoopOptions(output_dir=str(directory), **{"log_steps": 3, **values, **changes})
-    return TrainingPlan(options, "test", steps, "score", higher_is_better)
+    return TrainingPlan(options, lambda metrics: None, "test", steps, "score", higher_is_better)
 
 
 def go_on(trainer, plan, evaluate=None):
-    resume(trainer, plan.options.output_dir)
-    train(trainer, plan, batches_from, evaluate)
+    def write_best(metrics):
+        save_model(trainer.model, f"{folder}/best", noted={"metrics": metrics})
+
+    folder = plan.options.output_dir
+    files.make_directory(f"{folder}/state")
+    resume(trainer, folder)
+    train(trainer, dataclasses.replace(plan, write_best=write_best), batches_from, evaluate)
 
 
 def batches_from(number):
@@ -79,14 +87,14 @@ def test_best_checkpoint_is_kept(tmp_path, fresh, higher_is_better, best_step):
     scores = {0: 0.0, 4: 0.2, 8: 0.9, 10: 0.9}
     plan = make_plan(tmp_path, 10, higher_is_better=higher_is_better, keep_checkpoint_max=3)
     go_on(trainer, plan, scores_by_step(trainer, scores))
-    assert plan.best.metrics == {"step": best_step, "score": scores[best_step]}
-    names = {f"ckpt-{best_step}.{end}" for end in ("data-00000-of-00001", "index", "json")}
-    assert {path.name for path in (tmp_path / "best").iterdir()} == {"checkpoint", *names}
+    assert best_metrics(tmp_path) == {"step": best_step, "score": scores[best_step]}
+    names = {path.name for path in (tmp_path / "best").iterdir()}
+    assert names == {"README.md", "config.json", "model.safetensors"}
     assert [line["score"] for line in reports(tmp_path, "eval")] == [0.0, 0.2, 0.9, 0.9]
     report = load_checkpoint(trainer.model, plan.options.output_dir)
-    assert report.prefix == str(tmp_path / "best" / f"ckpt-{best_step}")
+    assert report.prefix == str(tmp_path / "best")
     best = trainer.model.get_weights()
-    load_checkpoint(trainer.model, str(tmp_path / f"ckpt-{best_step}"))
+    load_checkpoint(trainer.model, str(tmp_path / "state" / f"step-{best_step}.safetensors"))
     for ours, theirs in zip(best, trainer.model.get_weights(), strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
@@ -107,13 +115,12 @@ def kill_before_write(monkeypatch, number):
 
         return write_or_die
 
-    monkeypatch.setattr(tf.io.gfile, "rename", count_down(tf.io.gfile.rename))
-    manager = tf.train.CheckpointManager
-    monkeypatch.setattr(manager, "save", count_down(manager.save))
+    for name in ("rename", "remove", "rmtree"):
+        monkeypatch.setattr(tf.io.gfile, name, count_down(getattr(tf.io.gfile, name)))
 
 
-# At step 0 a report; at 4 and 8 a report, a checkpoint, the best's metrics and weights, a report.
-@pytest.mark.parametrize("number", range(1, 12))
+# At step 0 a report; at 4 and 8 a report, a state, the best's three files and the folder, a report.
+@pytest.mark.parametrize("number", range(1, 18))
 def test_run_killed_at_any_write_ends_as_another(tmp_path, monkeypatch, fresh, capsys, number):
     scores = {0: 0.0, 4: 0.7, 8: 0.9}
     plan = make_plan(tmp_path, 8, log_steps=100)
@@ -122,17 +129,20 @@ def test_run_killed_at_any_write_ends_as_another(tmp_path, monkeypatch, fresh, c
         trainer = fresh()
         with pytest.raises(Killed):
             go_on(trainer, plan, scores_by_step(trainer, {**scores, 0: 0.5}))
-    before = plan.best.metrics
+    before = best_metrics(tmp_path)
 
     trainer = fresh()
     go_on(trainer, plan, scores_by_step(trainer, scores))
-    assert before in (None, {"step": 4, "score": 0.7}, {"step": 8, "score": 0.9})
+    assert before in ({}, {"step": 4, "score": 0.7}, {"step": 8, "score": 0.9})
     assert trainer.step == 8
-    assert plan.best.metrics == {"step": 8, "score": 0.9}
+    assert best_metrics(tmp_path) == {"step": 8, "score": 0.9}
     first = 0.5 if "resuming" in capsys.readouterr().out else 0.0  # otherwise it began again
     assert [line["score"] for line in reports(tmp_path, "eval")] == [first, 0.7, 0.9]
     assert steps(tmp_path) == [4, 8]
-    assert len(list((tmp_path / "best").iterdir())) == 4
+    assert len(list((tmp_path / "best").iterdir())) == 3
+    assert not [
+        path for path in tmp_path.rglob("*.*") if path.suffix in (".incomplete", ".previous")
+    ]
 
 
 def test_evaluation_that_is_not_finite_is_never_the_best(tmp_path, fresh):
@@ -140,16 +150,17 @@ def test_evaluation_that_is_not_finite_is_never_the_best(tmp_path, fresh):
     scores = {0: 0.0, 4: 0.2, 8: float("nan")}
     with pytest.raises(InputError, match="step 8: score is nan; restart from an earlier checkp"):
         go_on(trainer, plan, scores_by_step(trainer, scores))
-    assert plan.best.metrics == {"step": 4, "score": 0.2}
+    assert best_metrics(tmp_path) == {"step": 4, "score": 0.2}
 
 
 def test_without_evaluation_the_last_weights_are_the_best(tmp_path, fresh):
     plan = make_plan(tmp_path, 4)
     go_on(trainer := fresh(), plan)
-    assert load_checkpoint(trainer.model, str(tmp_path)).prefix == f"{tmp_path}/best/ckpt-4"
+    assert best_metrics(tmp_path) == {"step": 4}
+    assert load_checkpoint(trainer.model, str(tmp_path)).prefix == f"{tmp_path}/best"
     # Any evaluation is better than none.
     go_on(trainer, make_plan(tmp_path, 8), scores_by_step(trainer, {4: 0.1, 8: 0.0}))
-    assert plan.best.metrics == {"step": 4, "score": 0.1}
+    assert best_metrics(tmp_path) == {"step": 4, "score": 0.1}
 
 
 def test_what_a_killed_run_left_does_not_stay(tmp_path, fresh, capsys):
@@ -157,14 +168,13 @@ def test_what_a_killed_run_left_does_not_stay(tmp_path, fresh, capsys):
     lost = json.dumps({"step": 5, "split": "train", "masked_lm_loss": 99.0})
     metrics = tmp_path / "metrics.jsonl"
     metrics.write_text(f"{metrics.read_text()}{lost}\n{lost[:-20]}")
-    (tmp_path / "best" / "checkpoint.tmp1f2e").touch()
-    (tmp_path / "ckpt-7_temp").mkdir()
-    (tmp_path / "ckpt-7_temp" / "part-00000").touch()
+    (tmp_path / "best.incomplete").mkdir()
+    (tmp_path / "state" / "step-7.safetensors.incomplete").touch()
     go_on(fresh(), make_plan(tmp_path, 8))
     assert f"warning: {metrics}, line 4: not JSON: " in capsys.readouterr().err
     assert steps(tmp_path) == [3, 4, 6, 8]
     assert list((tmp_path / "train").glob("events.*"))
-    assert not [path for path in tmp_path.rglob("*") if "temp" in path.name or ".tmp" in path.name]
+    assert not list(tmp_path.rglob("*.incomplete"))
 
 
 def diverge(trainer):
@@ -189,7 +199,7 @@ def terminate():
 
 
 def steps_of_checkpoints(folder):
-    return sorted(int(path.stem.split("-")[1]) for path in folder.glob("ckpt-*.index"))
+    return sorted(int(path.stem.split("-")[1]) for path in folder.glob("state/step-*"))
 
 
 def test_sigterm_ends_a_run_whose_updates_are_skipped_without_saving(tmp_path, fresh):
@@ -263,13 +273,13 @@ def test_sigterm_before_an_evaluation_skips_it(tmp_path, monkeypatch, fresh):
 @pytest.mark.parametrize("is_terminated", [False, True])
 def test_failed_write_ends_the_run(tmp_path, monkeypatch, fresh, is_terminated):
     """At the next report, or with SIGTERM."""
-    save, has_failed = tf.train.CheckpointManager.save, threading.Event()
+    rename, has_failed = tf.io.gfile.rename, threading.Event()
 
-    def refuse_once(*arguments, **options):
-        if has_failed.is_set():
-            return save(*arguments, **options)
+    def refuse_once(path, *arguments, **options):
+        if has_failed.is_set() or "/state/" not in path:
+            return rename(path, *arguments, **options)
         has_failed.set()
-        raise tf.errors.ResourceExhaustedError(None, None, "ckpt; No space left on device")
+        raise tf.errors.ResourceExhaustedError(None, None, "step; No space left on device")
 
     def evaluate():
         assert trainer.step == 0 or has_failed.wait(60)
@@ -278,8 +288,9 @@ def test_failed_write_ends_the_run(tmp_path, monkeypatch, fresh, is_terminated):
         return {"score": 0.0}
 
     trainer = fresh()
-    monkeypatch.setattr(tf.train.CheckpointManager, "save", refuse_once)
-    with pytest.raises(StoppedError, match="ckpt-4: cannot be written: No space left on device"):
+    monkeypatch.setattr(tf.io.gfile, "rename", refuse_once)
+    message = r"step-4\.safetensors: cannot be written: No space left on device"
+    with pytest.raises(StoppedError, match=message):
         go_on(trainer, make_plan(tmp_path, 8), evaluate)
     assert trainer.step == (4 if is_terminated else 6)
 

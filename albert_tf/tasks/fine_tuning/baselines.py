@@ -51,7 +51,7 @@ def measure_baselines(
     Prints them, and a warning if the model is no better. Returns `{"baselines": {name: metrics}}`.
     """
     path = os.path.join(options.output_dir, _FILE)
-    if options.exported_model or not kind.has_baselines or not tf.io.gfile.exists(path):
+    if not kind.has_baselines or not tf.io.gfile.exists(path):
         return {}
     try:
         baselines = Baselines.from_bytes(files.read_bytes(path))

@@ -18,10 +18,11 @@ from albert_tf.checkpoints.loading import stored_shape
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, name_place
 from albert_tf.kinds import Kind
+from albert_tf.kinds.registry import read_kind
+from albert_tf.model_folder import folder_of, read_own
 from albert_tf.models import AlbertClassifier
-from albert_tf.tasks.common import has_checkpoint, read_description
+from albert_tf.tasks.common import described_folder
 from albert_tf.tasks.fine_tuning.options import LENGTHS, FineTuningOptions
-from albert_tf.tasks.trained_folder import kind_of, options_path, read_options
 from albert_tf.tokenization import Tokenizer
 
 # A key of a model's config file.
@@ -84,9 +85,10 @@ def keep_chosen(options: _Options) -> tuple[_Options, Choice]:
 
     Flags that are given take precedence.
     """
-    if not options.do_train or options.recipe or not has_checkpoint(options):
+    folder = described_folder(options)
+    if not options.do_train or options.recipe or folder is None:
         return options, Choice()
-    saved = read_description(options, options_path(options.output_dir), read_options) or {}
+    saved = read_own(folder).get("options", {})
     kept = {
         name: saved[name]
         for one in _NAMES
@@ -169,14 +171,15 @@ def _values(
     }
     if options.init_checkpoint and kind.reads_pooler:
         # A run that resumes no longer needs the model that it started from.
-        is_new = not (options.recipe or has_checkpoint(options))
+        is_new = not (options.recipe or described_folder(options))
         is_wanted = is_new and rows < _ENOUGH_FOR_ANY_POOLER
         values["new_pooler"] = is_wanted and not _is_fine_tuned(options.init_checkpoint)
     return values
 
 
 def _is_fine_tuned(path: str) -> bool:
-    return kind_of(path) is not None or stored_shape(path, AlbertClassifier.HEAD_BIAS) is not None
+    is_known = read_kind(folder_of(path)) is not None
+    return is_known or stored_shape(path, AlbertClassifier.HEAD_BIAS) is not None
 
 
 def _learning_rate(

@@ -31,11 +31,6 @@ class _ClassificationOptions(ColumnNames, FineTuningOptions):
 
     WANTED: ClassVar = (*FineTuningOptions.WANTED, "predict_file")
 
-    output_dir: str | None = option(
-        "Folder for checkpoints, metrics, summaries and results. Not needed to answer --predict_file "
-        "with --exported_model.",
-        None,
-    )
     task_name: str | None = option(
         f"Task: {', '.join(dict.fromkeys((*TASKS, *KIND_FLAGS)))}. Without --do_train it defaults to the "
         "model's task, and for a --train_file to classification.",
@@ -83,8 +78,6 @@ class _ClassificationOptions(ColumnNames, FineTuningOptions):
         self.check_combinations(
             has_dev_set=self.task_name is None or self.holds_out or "dev" in self.splits
         )
-        if not self.output_dir and (self.do_eval or self.do_predict or not self.exported_model):
-            raise InputError("expected --output_dir; received none")
         if self.task_name is not None:
             self._check_task()
 
@@ -98,8 +91,7 @@ class _ClassificationOptions(ColumnNames, FineTuningOptions):
             assume("task_name", OWN_TASK.name)
         if not asks:
             assume("do_eval", bool(self.dev_file) or self.holds_out)
-            if self.output_dir:
-                assume("export_dir", os.path.join(self.output_dir, "exported"))
+            assume("export_dir", os.path.join(self.output_dir, "exported"))
 
     @property
     def lines_file(self) -> str | None:
@@ -141,8 +133,8 @@ class _ClassificationOptions(ColumnNames, FineTuningOptions):
         completed = self.fill(recipe)
         if completed.task_name is None or completed.albert_config_file is None:
             raise InputError(
-                f"{self.model_flag}: holds no classifier; expected a folder that "
-                f"--{'export_dir' if self.exported_model else 'do_train'} wrote"
+                f"--output_dir={self.output_dir}: holds no classifier; expected a folder that --do_train "
+                "wrote"
             )
         return completed
 

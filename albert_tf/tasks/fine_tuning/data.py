@@ -3,7 +3,6 @@
 import collections
 import contextlib
 import dataclasses
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -25,16 +24,14 @@ from albert_tf.data.fine_tuning.tsv import (
 )
 from albert_tf.errors import InputError, warn
 from albert_tf.kinds import OWN_KINDS, Kind, QuestionAnswering, recognise
-from albert_tf.kinds.kind import KIND_FILE
 from albert_tf.kinds.question_answering import usable_examples
 from albert_tf.kinds.registry import find_kind, read_kind
 from albert_tf.options import select
 from albert_tf.options.kinds import option_fields
-from albert_tf.tasks.common import has_checkpoint, read_description
+from albert_tf.tasks.common import described_folder
 from albert_tf.tasks.fine_tuning.choices import choose_length
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.predictions import ExampleSet, check_lines
-from albert_tf.tasks.trained_folder import kind_of
 from albert_tf.tokenization import Tokenizer
 
 _SQUAD_TFDS_SPLITS = {"train": "train", "dev": "validation", "test": "validation"}
@@ -271,24 +268,23 @@ def _warn_of_shared_rows(train: Sequence[Any], dev_sets: Mapping[str, Sequence[A
 
 
 def read_model_kind(options: FineTuningOptions) -> Kind:
-    """Returns the kind of the trained folder or the exported model."""
-    if not tf.io.gfile.exists(os.path.join(options.model_dir, KIND_FILE)):
-        raise InputError(f"{options.model_flag}: holds no fine-tuned model: no {KIND_FILE}")
-    return read_kind(options.model_dir)
+    """Returns the kind of the model in the output folder."""
+    folder = described_folder(options)
+    kind = read_kind(folder) if folder else None
+    if kind is None:
+        raise InputError(f"--output_dir={options.output_dir}: holds no fine-tuned model")
+    return kind
 
 
 def check_kind(options: FineTuningOptions, kind: Kind) -> None:
     """Checks that the model that the run starts from was trained on the same task."""
-    if options.exported_model or has_checkpoint(options):
-        path = os.path.join(options.model_dir, KIND_FILE)
-        there = read_description(options, path, lambda _: read_model_kind(options))
-        if there:
-            same = ("task_name", "name", "labels")
-            _check_task(options, there, {name: getattr(kind, name) for name in same})
-            _check_fields(options, there, kind)
+    if described_folder(options):
+        there = read_model_kind(options)
+        same = ("task_name", "name", "labels")
+        _check_task(options, there, {name: getattr(kind, name) for name in same})
+        _check_fields(options, there, kind)
     elif options.init_checkpoint and not options.reset_head:
-        noted = kind_of(options.init_checkpoint)
-        received = noted.labels if noted else stored_labels(options.init_checkpoint)
+        received = stored_labels(options.init_checkpoint)
         # A head of another size is reported with its shape.
         if received != kind.labels and len(received) == len(kind.labels):
             raise InputError(
@@ -302,7 +298,7 @@ def _check_task(options: FineTuningOptions, there: Kind, expected: Mapping[str, 
     for name, value in expected.items():
         if getattr(there, name) != value:
             raise InputError(
-                f"{options.model_flag}: holds a model of another task: "
+                f"--output_dir={options.output_dir}: holds a model of another task: "
                 f"{'kind' if name == 'name' else name} {_shown(getattr(there, name))}, but this run has "
                 f"{_shown(value)}"
             )
@@ -312,7 +308,7 @@ def _check_fields(options: FineTuningOptions, there: Kind, kind: Kind) -> None:
     for name in (*kind.of_weights, *(kind.of_training if options.do_train else ())):
         if getattr(there, name) != getattr(kind, name):
             raise InputError(
-                f"{options.model_flag}: holds the checkpoints of a run with {name} "
+                f"--output_dir={options.output_dir}: holds the checkpoints of a run with {name} "
                 f"{getattr(there, name)}; --{name} says {getattr(kind, name)}"
             )
 

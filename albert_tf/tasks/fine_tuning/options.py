@@ -118,24 +118,6 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
         "and ONNX Runtime are evaluated themselves.",
         None,
     )
-    exported_model: str | None = option(
-        "Version folder of an exported model to evaluate and predict with, instead of the best "
-        "checkpoint of --output_dir.",
-        None,
-    )
-
-    @property
-    def model_dir(self) -> str:
-        """The folder that describes the model: the trained folder, or an exported model's assets."""
-        from albert_tf.export.version_folders import assets_folder
-
-        return assets_folder(self.exported_model) if self.exported_model else self.output_dir
-
-    @property
-    def model_flag(self) -> str:
-        """The flag that names the model and its value, for messages."""
-        name = "exported_model" if self.exported_model else "output_dir"
-        return f"--{name}={getattr(self, name)}"
 
     def file_flag(self, split: str) -> str:
         """Returns the name of the option that names the file of a split."""
@@ -180,14 +162,6 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
                 f"--early_stopping_evaluations={self.early_stopping_evaluations}: expected "
                 f"--{self.file_flag('dev')}; received none"
             )
-        self._check_exports()
-
-    def _check_exports(self) -> None:
-        for name in ("do_train", "export_dir"):
-            if self.exported_model and getattr(self, name):
-                raise InputError(
-                    f"--exported_model: expected no --{name}; an exported model evaluates and predicts"
-                )
         self.check_export(has_examples=self.do_train or self.do_eval)
 
     def fill(self, recipe: Recipe | None) -> Self:
@@ -213,7 +187,7 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
 
     def _stored_values(self, recipe: Recipe | None) -> dict[str, Any]:
         """Returns the values of the recipe, or those of the model that is used without training."""
-        from albert_tf.tasks.common import name_remedy
+        from albert_tf.model_folder import find_best
         from albert_tf.tasks.trained_folder import read_trained
 
         if recipe:
@@ -222,13 +196,9 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
                 # In a training of another length the warm-up is the same fraction.
                 values["warmup_steps"] = None
                 values["warmup_proportion"] = recipe.warmup_steps / recipe.num_train_steps
-        elif self.exported_model:
-            values = read_trained(self.model_dir)
-        elif self.do_train:
-            values = {}
         else:
-            with name_remedy():
-                values = read_trained(self.model_dir)
+            best = None if self.do_train else find_best(self.output_dir)
+            values = read_trained(best) if best else {}
         return {name: value for name, value in values.items() if value is not None}
 
     def _describe(self, recipe: Recipe) -> str:

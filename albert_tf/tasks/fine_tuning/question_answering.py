@@ -67,8 +67,8 @@ class _QuestionAnsweringOptions(FineTuningOptions):
         filled = self.fill(recipe)
         if filled.albert_config_file is None:
             raise InputError(
-                f"{self.model_flag}: holds no model that answers questions; expected a folder that "
-                f"--{'export_dir' if self.exported_model else 'do_train'} wrote"
+                f"--output_dir={self.output_dir}: holds no model that answers questions; expected a "
+                "folder that --do_train wrote"
             )
         return filled
 

@@ -13,20 +13,21 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.checkpoints.loading import load_checkpoint
-from albert_tf.config import CONFIG_FILE, AlbertConfig
+from albert_tf.config import AlbertConfig
 from albert_tf.data.batches import make_batch
 from albert_tf.errors import InputError, name_place
-from albert_tf.export import ExportDetails, ExportedModel, export
+from albert_tf.export import ExportDetails, export
 from albert_tf.export.exporter import OF_RUNTIMES
 from albert_tf.export.runtimes import Predict
 from albert_tf.export.saved_models import INPUTS
 from albert_tf.export.weights import round_to_int8
 from albert_tf.kinds import Kind
+from albert_tf.model_folder import find_best, replace_own
 from albert_tf.models import AlbertEncoder
 from albert_tf.tasks.common import (
     check_output_dir,
+    described_folder,
     find_init_model,
-    has_checkpoint,
     load_config,
     make_evaluator,
     start_devices,
@@ -46,12 +47,11 @@ from albert_tf.tasks.fine_tuning.predictions import (
 )
 from albert_tf.tasks.fine_tuning.training import FineTuning
 from albert_tf.tasks.flags import check_addresses, check_vocab_size
-from albert_tf.tasks.trained_folder import check_vocabulary, options_asset, write_kind
+from albert_tf.tasks.trained_folder import check_vocabulary
 from albert_tf.training import (
     Evaluator,
     best_metrics,
     explain_full_memory,
-    make_strategy,
 )
 from albert_tf.training.loop import Callback
 
@@ -79,13 +79,12 @@ def run(
     config = load_config(options)
     tokenizer = options.load_tokenizer()
     check_vocab_size(tokenizer, config, options.albert_config_file)
-    if not options.exported_model:
-        # Otherwise rows that were trained on could be held out.
-        of_dev_set = ("random_seed", "dev_fraction", "dev_file") if options.holds_out else ()
-        check_output_dir(options, config, ("do_lower_case", *of_dev_set))
-    if options.exported_model or has_checkpoint(options):
-        with name_place(options.model_flag):
-            check_vocabulary(options.model_dir, tokenizer)
+    # Otherwise rows that were trained on could be held out.
+    of_dev_set = ("random_seed", "dev_fraction", "dev_file") if options.holds_out else ()
+    check_output_dir(options, config, ("do_lower_case", *of_dev_set))
+    if folder := described_folder(options):
+        with name_place(f"--output_dir={options.output_dir}"):
+            check_vocabulary(folder, tokenizer)
     with explain_full_memory():
         data = read_data(options, tokenizer, in_memory, config.max_position_embeddings)
         check(data)
@@ -112,14 +111,14 @@ class _Run:
         predicts = options.do_predict or options.export_dir or options.lines_file
         if data.kind.missing and predicts and not data.dev_set:
             raise InputError(
-                f"{options.model_flag}: has no {data.kind.missing}, which --do_eval writes; expected it "
-                f"or --{data.kind.missing}"
+                f"--output_dir={options.output_dir}: has no {data.kind.missing}, which --do_eval "
+                f"writes; expected it or --{data.kind.missing}"
             )
         self.num_train_steps = _count_train_steps(options, data)
         self.warmup_steps = options.warmup_steps
         if self.warmup_steps is None and options.do_train:
             self.warmup_steps = int(self.num_train_steps * options.warmup_proportion)
-        self.evaluator = self._load_exported() if options.exported_model else self._make()
+        self.evaluator = self._make()
 
     def run(self, callback: Callback | None) -> dict[str, float]:
         """Does what the options ask for and returns the metrics of `--do_eval`."""
@@ -127,8 +126,7 @@ class _Run:
             self._train(callback)
             write_baselines(self.options, self.data)
         options = self.options
-        if not options.exported_model:
-            self._load_best_checkpoint()
+        self._load_best_checkpoint()
         metrics = {}
         if self.data.dev_set:
             predictions = predict_sets(self.kind, self.data.sets["dev"], self.evaluator, options)
@@ -162,8 +160,8 @@ class _Run:
     def _fit(self, predictions: Any) -> None:
         """Chooses thresholds that suit the dev set, and writes them."""
         kind = self.kind.fit(self.data.dev_set.examples, predictions)
-        if kind != self.kind and not self.options.exported_model:
-            write_kind(self.options.output_dir, kind)
+        if kind != self.kind:
+            replace_own(find_best(self.options.output_dir), kind=kind.to_dict())
         self.kind = kind
 
     def _write_evaluation(self, predictions: Sequence[Any]) -> dict[str, float]:
@@ -204,16 +202,6 @@ class _Run:
             options, make_model, kind.loss, self.num_train_steps, self.warmup_steps
         )
 
-    def _load_exported(self) -> Evaluator:
-        options, kind = self.options, self.kind
-        strategy = make_strategy(options.distribution_strategy, options.tpu)
-        try:
-            with strategy.scope():
-                model = ExportedModel(options.exported_model, kind.read_outputs)
-        except InputError as error:
-            raise InputError(f"--exported_model={error}") from error
-        return Evaluator(model, kind.loss, strategy)
-
     def _load_best_checkpoint(self) -> None:
         """Loads the best checkpoint of `--output_dir`, and rounds it as `--export_weights` says."""
         model = self.evaluator.model
@@ -227,12 +215,8 @@ class _Run:
         return self.options.export_format in OF_RUNTIMES
 
     def _export_details(self, metrics: dict[str, float]) -> ExportDetails:
-        """Returns the assets and figures that make `--exported_model` need no other flag."""
+        """Returns the form of the export, and the metrics for its model card."""
         options = self.options
-        contents = {
-            CONFIG_FILE: files.to_json(self.config.to_dict()).encode(),
-            **self.kind.assets(),
-        }
         # Other formats are converted after this evaluation.
         is_exported = options.export_format == "saved_model"
         evaluations = {
@@ -242,7 +226,6 @@ class _Run:
         return ExportDetails(
             options.export_format,
             options.export_weights,
-            options_asset(self.data.tokenizer, contents),
             {name: values for name, values in evaluations.items() if values},
             self._calibration_inputs() if options.calibrates else (),
             self._evaluate_exported if options.do_eval and self._evaluates_file else None,

@@ -12,17 +12,15 @@ from albert_tf.checkpoints.loading import stored_shape
 from albert_tf.config import AlbertConfig
 from albert_tf.data.batches import training_batches
 from albert_tf.errors import InputError, name_place, warn
-from albert_tf.sources import BEST_DIR
-from albert_tf.tasks.common import has_checkpoint, start_or_resume, warn_of_large_batch
+from albert_tf.model_folder import BEST_DIR, STATE_DIR
+from albert_tf.tasks.common import described_folder, start_or_resume, warn_of_large_batch
 from albert_tf.tasks.fine_tuning.choices import Choice
 from albert_tf.tasks.fine_tuning.data import RunData
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.predictions import measure_sets, predict_sets
-from albert_tf.tasks.trained_folder import write_kind
 from albert_tf.tasks.training_options import fixed_length
-from albert_tf.training import Trainer, TrainingPlan, draw_learning_curve, train
-from albert_tf.training.checkpoint_manager import remove_checkpoints
-from albert_tf.training.loop import Callback
+from albert_tf.training import Trainer, TrainingPlan, best_metrics, draw_learning_curve, train
+from albert_tf.training.loop import Callback, WriteBest
 from albert_tf.training.reports import read_reports, remove_reports
 
 # Name under which an evaluation in training reports whether the model has collapsed, 0 or 1.
@@ -62,15 +60,15 @@ class FineTuning:
         part = _starting_part(options, self.trainer.model)
         drawn = self._draw_pooler()
         noted = self.choice.noted()
-        with start_or_resume(options, self.config, self.trainer, part, data.tokenizer, noted):
+        of_model = data.tokenizer, data.kind, noted
+        with start_or_resume(options, self.trainer, part, *of_model) as write_best:
             for variable, value in drawn:
                 variable.assign(value)
             if options.export_dir:
                 # Otherwise hours of training could end at a folder that cannot be made.
                 files.make_directory(options.export_dir)
-            write_kind(options.output_dir, data.kind)
             self._warn_of_sizes()
-            self._train_until_done()
+            self._train_until_done(write_best)
         if _has_collapsed(options.output_dir) and not self.starts_again:
             warn(
                 f"the training in {options.output_dir} has collapsed: after the warm-up all dev "
@@ -90,14 +88,14 @@ class FineTuning:
         return may_start and _has_collapsed(self.options.output_dir)
 
     def remove_results(self) -> None:
-        """Removes checkpoints and reports, so that the next training starts from the beginning.
+        """Removes states, best model and reports, so that the next training starts from the beginning.
 
         The reports, which say that it has collapsed, go last: a run that is killed before does the same
         again.
         """
         folder = self.options.output_dir
-        remove_checkpoints(f"{folder}/{BEST_DIR}")
-        remove_checkpoints(folder)
+        files.remove(f"{folder}/{BEST_DIR}")
+        files.remove(f"{folder}/{STATE_DIR}")
         remove_reports(folder)
 
     def _warn_of_sizes(self) -> None:
@@ -127,20 +125,21 @@ class FineTuning:
 
     def _draw_pooler(self) -> list[tuple[keras.Variable, Any]]:
         """Returns the variables of a new pooler with their values, before a checkpoint is loaded."""
-        if not self.options.new_pooler or has_checkpoint(self.options):
+        if not self.options.new_pooler or described_folder(self.options):
             return []
         # With the 0.04 of some models it learns less; BERT has 0.02.
         scale = min(1.0, _POOLER_RANGE / self.config.initializer_range)
         pooler = self.trainer.model.encoder.pooler
         return [(each, scale * each.numpy()) for each in pooler.weights]
 
-    def _train_until_done(self) -> None:
+    def _train_until_done(self, write_best: WriteBest) -> None:
         """Trains to the end of the plan or, with early stopping, until evaluations no longer improve."""
         options, data, trainer, steps = self.options, self.data, self.trainer, self.num_train_steps
         every = options.save_checkpoints_steps or math.ceil(steps / _EVALUATIONS)
         options = dataclasses.replace(options, save_checkpoints_steps=every)
         plan = TrainingPlan(
             options,
+            write_best,
             data.row.name,
             steps,
             data.best_metric,
@@ -183,7 +182,7 @@ class FineTuning:
 
 def _starting_part(options: FineTuningOptions, model: keras.Model) -> keras.Model:
     """Returns what `--init_checkpoint` is loaded into: the model, or its encoder without a head."""
-    if not options.init_checkpoint or options.reset_head or has_checkpoint(options):
+    if not options.init_checkpoint or options.reset_head or described_folder(options):
         return model.encoder
     encoder = {weight.path for weight in model.encoder.weights}
     head = (w for w in model.weights if w.name == "bias" and w.path not in encoder)
@@ -203,8 +202,8 @@ def _starting_part(options: FineTuningOptions, model: keras.Model) -> keras.Mode
 
 
 def _has_stopped_improving(step: int, plan: TrainingPlan, patience_steps: int) -> bool:
-    best = plan.best.metrics
-    if best is None or step - best["step"] < patience_steps:
+    best = best_metrics(plan.options.output_dir)
+    if not best or step - best["step"] < patience_steps:
         return False
     print(f"stopped at step {step}: no evaluation was better since step {best['step']}")
     return True

@@ -1,9 +1,4 @@
-"""Finds, opens, checks and writes TensorFlow's checkpoints: named arrays, in two files with one prefix.
-
-TensorFlow 1 and 2 write the same files and differ in the names of the arrays only. They note the
-checkpoints of a folder in a file named `checkpoint`. A power loss may leave it empty, or somebody may
-copy a folder without it. If the note is missing or damaged, the file names are used instead.
-"""
+"""Finds, opens, checks and writes checkpoints: arrays by name, of which a model's variables are made."""
 
 import abc
 import dataclasses
@@ -21,24 +16,16 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf import files
+from albert_tf.checkpoints.safetensors_files import read_tensors
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.options.parts import FormatName
-from albert_tf.sources import BEST_DIR, refuse_brackets
+from albert_tf.sources import refuse_brackets
 
 Variables = Mapping[str, keras.Variable]
 
-# Our checkpoints are a `tf.train.Checkpoint` of one dictionary: its name, and the suffix of its keys.
-VARIABLES = "variables"
-_KEY_END = "/.ATTRIBUTES/VARIABLE_VALUE"
-
-CHECKPOINT_NAME = "ckpt"
-
-# Suffix of the file that makes a checkpoint complete.
-INDEX = ".index"
-
-_STEP = re.compile(rf"{CHECKPOINT_NAME}-(\d+)$")
-_DATA = ".data-00000-of-00001"
+# Suffixes of the files of a checkpoint of TensorFlow. The index makes it complete.
+_INDEX, _DATA = ".index", ".data-00000-of-00001"
 # What follows the prefix in a file name; TensorFlow 1 also writes a `.meta`.
 _FILE_END = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})$")
 
@@ -54,7 +41,7 @@ class Stored:
     transposed: bool = False
 
     def __str__(self):
-        return " x ".join(map(plain_name, self.names))
+        return " x ".join(self.names)
 
 
 # Maps a variable's path to how a checkpoint stores it.
@@ -62,8 +49,8 @@ Layout = Callable[[str], Stored]
 
 
 def stored_by_path(path: str) -> Stored:
-    """Returns how our checkpoints store a variable; TensorFlow escapes the keys of a dictionary so."""
-    return Stored((f"{VARIABLES}/{path.replace('.', '..').replace('/', '.S')}{_KEY_END}",))
+    """Returns how our own files store a variable."""
+    return Stored((path,))
 
 
 # Variables that Keras adds to a layer whose kernel no longer is its weight.
@@ -77,33 +64,21 @@ def variables_by_path(variables: Sequence[keras.Variable]) -> dict[str, keras.Va
         if path.endswith(_OF_CHANGED_LAYERS):
             raise InputError(
                 f"{path}: layers with LoRA or quantize() have no checkpoint; load one before; "
-                "`model.save` merges LoRA, and `load_checkpoint` reads its .keras file into a new model"
+                "`model.save` merges LoRA, and `keras.models.load_model` reads its file without it"
             )
     if len(by_path) != len(variables):
         raise InputError("two variables have the same path; give the layers different names")
     return by_path
 
 
-def plain_name(name: str) -> str:
-    """Returns the path of a variable from its name in our checkpoints; other names stay as they are."""
-    if not (name.startswith(f"{VARIABLES}/") and name.endswith(_KEY_END)):
-        return name
-    path = name.removeprefix(f"{VARIABLES}/").removesuffix(_KEY_END)
-    return path.replace(".S", "/").replace("..", ".")
-
-
-class UnreadableCheckpointError(InputError):
-    """Files of a checkpoint are missing or damaged."""
-
-
 class TensorReader(abc.ABC):
-    """Reads a model's variables from files of a format, by default ours.
+    """Reads a model's variables from files of a format, by default ours, which name them by path.
 
     Attributes:
         format_name: the format's name; several formats are Hugging Face's.
         description: the format's name in messages.
         encoder_prefixes: prefixes of the names of the encoder's weights.
-        labels, problem_type, sha256: see `albert_tf.checkpoints.loading.LoadReport`.
+        sha256: see `albert_tf.checkpoints.loading.LoadReport`.
         prefix: what the files' names begin with, or their folder.
         shapes: shapes of the tensors by name.
     """
@@ -111,8 +86,6 @@ class TensorReader(abc.ABC):
     format_name: FormatName = "albert_tf"
     description = "albert_tf"
     encoder_prefixes: tuple[str, ...] = ()
-    labels: tuple[str, ...] = ()
-    problem_type: str | None = None
     sha256: Mapping[str, str] = types.MappingProxyType({})
 
     def __init__(self, prefix: str, shapes: Mapping[str, tuple[int, ...]]):
@@ -138,9 +111,9 @@ class TensorReader(abc.ABC):
         del config
 
     def is_no_weight(self, name: str) -> bool:
-        """Returns whether a name is the optimizer's, the step's or TensorFlow's own."""
+        """Returns whether a name is the optimizer's."""
         # Keras joins the path of a slot's variable with `_`, so an optimizer's paths have two parts.
-        return not name.startswith(f"{VARIABLES}/") or plain_name(name).count("/") == 1
+        return name.count("/") == 1
 
     def may_lack(self, path: str) -> bool:
         """Returns whether a path belongs to a part of the encoder that the files may lack."""
@@ -185,8 +158,8 @@ class TensorReader(abc.ABC):
             if name not in self.shapes:
                 near = difflib.get_close_matches(name, self.shapes, n=1, cutoff=0.0)
                 raise InputError(
-                    f"{self.prefix}: '{plain_name(name)}' is not in it; {ours}; the closest in it "
-                    f"is '{plain_name(near[0])}' of shape {self.shapes[near[0]]}"
+                    f"{self.prefix}: '{name}' is not in it; {ours}; the closest in it "
+                    f"is '{near[0]}' of shape {self.shapes[near[0]]}"
                 )
         sizes = [self.shapes[name] for name in stored.names]
         is_product = all(one[-1:] == next_[:1] for one, next_ in itertools.pairwise(sizes))
@@ -202,9 +175,22 @@ def open_tensors(prefix: str) -> Any:
     try:
         return tf.train.load_checkpoint(prefix)
     except tf.errors.NotFoundError as error:
-        raise UnreadableCheckpointError(f"{prefix}: there is no such checkpoint") from error
+        raise InputError(f"{prefix}: there is no such checkpoint") from error
     except _DAMAGES as error:
         raise _damaged(prefix, error) from error
+
+
+class StateReader(TensorReader):
+    """Reads the state of a run: its model's variables, and the optimizer's."""
+
+    description = "albert_tf, state of a run"
+
+    def __init__(self, path: str):
+        self._tensors = read_tensors(path)
+        super().__init__(path, {name: tensor.shape for name, tensor in self._tensors.items()})
+
+    def _get(self, name: str) -> np.ndarray:
+        return self._tensors[name]
 
 
 class CheckpointReader(TensorReader):
@@ -222,8 +208,8 @@ class CheckpointReader(TensorReader):
             raise _damaged(self.prefix, error) from error
 
 
-def _damaged(prefix: str, error: Exception) -> UnreadableCheckpointError:
-    return UnreadableCheckpointError(f"{prefix}: the checkpoint is damaged: {files.reason(error)}")
+def _damaged(prefix: str, error: Exception) -> InputError:
+    return InputError(f"{prefix}: the checkpoint is damaged: {files.reason(error)}")
 
 
 # What TensorFlow's reader raises for damaged files.
@@ -250,72 +236,32 @@ def tensors_of(variables: Variables, layout: Layout) -> dict[str, np.ndarray]:
     return tensors
 
 
-def has_note(directory: str) -> bool:
-    """Returns whether a folder has a readable note of its checkpoints."""
-    return _read_note(directory) is not None
-
-
-def list_checkpoints(directory: str) -> list[str]:
-    """Returns the prefixes of a folder's checkpoints, the oldest first."""
-    note = _read_note(directory)
-    if note is not None:
-        # A note of TensorFlow 1 may name the newest only.
-        return list(dict.fromkeys([*note.all_model_checkpoint_paths, note.model_checkpoint_path]))
-    indices = files.matches(directory, f"{CHECKPOINT_NAME}-*{INDEX}")
-    prefixes = [path.removesuffix(INDEX) for path in indices]
-    return sorted(filter(_STEP.search, prefixes), key=lambda prefix: int(_STEP.search(prefix)[1]))
-
-
-def latest_checkpoint(directory: str) -> str | None:
-    """Returns the prefix of a folder's newest checkpoint; None if there is none."""
-    prefixes = reversed(list_checkpoints(directory))
-    return next((prefix for prefix in prefixes if tf.io.gfile.exists(prefix + INDEX)), None)
-
-
-def write_note(directory: str, prefixes: Sequence[str]) -> None:
-    """Writes the note of a folder that has none, given its checkpoints, the oldest first."""
-    times = [tf.io.gfile.stat(prefix + INDEX).mtime_nsec / 1e9 for prefix in prefixes]
-    tf.compat.v1.train.update_checkpoint_state(
-        directory,
-        prefixes[-1],
-        list(prefixes),
-        all_model_checkpoint_timestamps=times,
-        # TensorFlow never removes older ones.
-        last_preserved_timestamp=times[0] - 1.0,
-    )
-
-
-def _read_note(directory: str):
-    """Returns TensorFlow's `CheckpointState`; None if it is missing or damaged."""
-    try:
-        return tf.train.get_checkpoint_state(directory)
-    except ValueError:  # empty, or not text
-        return None
-
-
 def find_checkpoint(path: str) -> str:
-    """Returns the prefix of the checkpoint at a path: a prefix, a file with this prefix, or a folder.
+    """Returns the prefix of TensorFlow's checkpoint at a path: a prefix, a file with it, or a folder.
 
-    Of a folder it is the best checkpoint of its run, its latest one or, if no file says which one that is
-    (as in the archives of published models), its only one.
+    Of a folder it is the one that the file `checkpoint` says is the latest or, without that file (as in
+    the archives of published models), its only one.
     """
     if not tf.io.gfile.isdir(path):
         return _FILE_END.sub("", path)
-    for folder in (os.path.join(path, BEST_DIR), path):
-        if prefix := latest_checkpoint(folder):
-            return prefix
-    indices = files.matches(path, f"*{INDEX}")
+    refuse_brackets(path)
+    try:
+        if latest := tf.train.latest_checkpoint(path):
+            return latest
+    except ValueError:  # the file is empty, or not text
+        pass
+    indices = files.matches(path, f"*{_INDEX}")
     if not indices:
-        raise InputError(f"{path}: the folder holds no checkpoint")
+        raise InputError(f"{path}: the folder holds no model")
     if len(indices) > 1:
-        names = ", ".join(os.path.basename(index).removesuffix(INDEX) for index in indices)
+        names = ", ".join(os.path.basename(index).removesuffix(_INDEX) for index in indices)
         raise InputError(f"{path}: holds several checkpoints ({names}); name one of them")
-    return indices[0].removesuffix(INDEX)
+    return indices[0].removesuffix(_INDEX)
 
 
 def checkpoint_paths(prefix: str) -> tuple[str, str]:
     """Returns the files that `write_checkpoint` writes. It is complete with the index file."""
-    return prefix + _DATA, prefix + INDEX
+    return prefix + _DATA, prefix + _INDEX
 
 
 def write_checkpoint(prefix: str, tensors: Mapping[str, np.ndarray]) -> None:

@@ -1,0 +1,152 @@
+"""The folder of a model, in Hugging Face's layout, and what `config.json` says beside their keys.
+
+All models that this package writes lie in such folders: the best model of a run, conversions and, without
+weights, what describes the state of a run and an exported model. The key `albert_tf` holds
+
+    version    the version of this package
+    kind       name and fields of the kind of model, see `albert_tf.kinds`; absent after pre-training
+    options    the options of the run that trained it, if any
+    metrics    those of the evaluation that chose the weights, if any, and their step
+    sha256     SHA-256 of each other file of the folder, by name
+    checksum   SHA-256 of the values of the file itself
+
+so that files that are damaged, or do not belong together, are refused.
+"""
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from albert_tf import files
+from albert_tf._version import __version__
+from albert_tf.errors import InputError
+from albert_tf.lazy import LazyModule
+
+tf = LazyModule("tensorflow")
+
+CONFIG_FILE = "config.json"
+# The key with our values, and the model_type of models that Hugging Face does not have.
+OWN = "albert_tf"
+# Folders in the output folder of a run: of its best weights, and of its state, without weights.
+BEST_DIR, STATE_DIR = "best", "state"
+_STATE = re.compile(r"step-(\d+)\.safetensors")
+
+_CHECKSUM, _SHA256 = "checksum", "sha256"
+# Others that save the model again keep our key, which no longer describes it.
+_OF_OTHERS = "transformers_version"
+
+
+def find_best(output_dir: str) -> str | None:
+    """Returns the folder of the best weights of a run; None if there is none."""
+    folder = files.current_folder(os.path.join(output_dir, BEST_DIR))
+    return folder if tf.io.gfile.exists(os.path.join(folder, CONFIG_FILE)) else None
+
+
+def list_states(folder: str) -> list[str]:
+    """Returns the files with the states of a run, in the order of their steps."""
+    paths = filter(is_state, files.matches(folder, "step-*"))
+    return sorted(paths, key=lambda path: int(_STATE.fullmatch(os.path.basename(path))[1]))
+
+
+def is_state(path: str) -> bool:
+    """Returns whether a path is that of the state of a run."""
+    return _STATE.fullmatch(os.path.basename(path)) is not None
+
+
+def state_path(folder: str, step: int) -> str:
+    """Returns the path of the state after a number of steps."""
+    return os.path.join(folder, f"step-{step}.safetensors")
+
+
+def folder_of(path: str) -> str:
+    """Returns the folder whose files describe a model, given by folder, file or prefix."""
+    return path.rstrip("/") if tf.io.gfile.isdir(path) else os.path.dirname(path)
+
+
+def read_config(path: str) -> Any:
+    """Returns the content of a `config.json`, without our key if others have saved it again."""
+    values = files.read_json(path)
+    if not isinstance(values, Mapping) or not (OWN in values or _has_checksum(values)):
+        return values
+    if _OF_OTHERS in values:
+        return {key: value for key, value in values.items() if key != OWN}
+    own = values.get(OWN)
+    if not isinstance(own, Mapping) or not isinstance(own.get(_SHA256), Mapping):
+        raise InputError(f"{path}: key '{OWN}' is not as this package writes it")
+    written_by = str(own.get("version"))
+    if _as_numbers(written_by) > _as_numbers(__version__):
+        raise InputError(
+            f"{path}: written by albert_tf {written_by}, which is newer than this one, {__version__}"
+        )
+    if own.get(_CHECKSUM) != _checksum(values):
+        raise InputError(f"{path}: is damaged or was changed; expected it as it was written")
+    return values
+
+
+def read_own(folder: str) -> Mapping[str, Any]:
+    """Returns the values under our key in the config of a folder; none if there are none."""
+    path = os.path.join(folder, CONFIG_FILE)
+    values = read_config(path) if tf.io.gfile.exists(path) else {}
+    return values.get(OWN, {}) if isinstance(values, Mapping) else {}
+
+
+def write_config(
+    folder: str,
+    values: Mapping[str, Any],
+    own: Mapping[str, Any],
+    sums: Mapping[str, str],
+) -> None:
+    """Writes `config.json`.
+
+    Args:
+        folder: the folder of the model.
+        values: Hugging Face's keys.
+        own: kind, options and metrics.
+        sums: SHA-256 of the other files of the folder, by name.
+    """
+    values = {**values, OWN: {"version": __version__, **own, _SHA256: dict(sums)}}
+    values = json.loads(json.dumps(values))  # as it is read
+    values[OWN][_CHECKSUM] = _checksum(values)
+    files.write_json(os.path.join(folder, CONFIG_FILE), values)
+
+
+def replace_own(folder: str, **changes: Any) -> None:
+    """Replaces values under our key in the config of a folder."""
+    values = dict(read_config(os.path.join(folder, CONFIG_FILE)))
+    own = {**values.pop(OWN), **changes}
+    write_config(folder, values, own, own[_SHA256])
+
+
+def stored_sum(folder: str, name: str) -> str | None:
+    """Returns the SHA-256 that a file of a folder should have; None if that is not known."""
+    return read_own(folder).get(_SHA256, {}).get(name)
+
+
+def check_sum(path: str) -> str:
+    """Returns the SHA-256 of a file in a model's folder, which has to be the one in its config."""
+    received = files.sha256(path)
+    expected = stored_sum(os.path.dirname(path), os.path.basename(path))
+    if expected not in (None, received):
+        raise InputError(
+            f"{path}: has the SHA-256 {received}; {CONFIG_FILE} next to it says {expected}: the file is "
+            "damaged or of another model"
+        )
+    return received
+
+
+def _has_checksum(values: Mapping[str, Any]) -> bool:
+    """Returns whether there is our key, whatever damage has made of its name."""
+    return any(isinstance(value, Mapping) and _CHECKSUM in value for value in values.values())
+
+
+def _checksum(values: Mapping[str, Any]) -> str:
+    own = {key: value for key, value in values[OWN].items() if key != _CHECKSUM}
+    content = json.dumps({**values, OWN: own}, sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def _as_numbers(version: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", version)]
