@@ -188,6 +188,8 @@ def save_model(
         size, projection = config.encoder.hidden_size, f"albert.{PROJECTION}"
         tensors[projection + "weight"] = np.eye(size, dtype=np.float32)
         tensors[projection + "bias"] = np.zeros(size, np.float32)
+    if kind:
+        kind, tensors = kind.stored, kind.stored_tensors(tensors)
     tensors = {name: tensor.astype(dtype) for name, tensor in tensors.items()}
     with files.replace_folder(directory.rstrip("/")) as incomplete:
         weights = os.path.join(incomplete, WEIGHTS_FILE)

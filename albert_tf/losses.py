@@ -118,11 +118,18 @@ class ClassificationLoss(_MeanLoss):
 
 
 class RegressionLoss(_MeanLoss):
-    """Mean squared error of one score per example: `label_ids` float (B,)."""
+    """Mean squared error of one score per example: `label_ids` float (B,).
+
+    The model's outputs are those of scores less `offset`, in units of `scale`.
+    """
+
+    def __init__(self, offset: float = 0.0, scale: float = 1.0):
+        self._offset = offset
+        self._scale = scale
 
     def metrics(self, batch: Batch, outputs: tf.Tensor) -> dict[str, Mean]:
-        """Returns the loss, given scores, float (B, 1)."""
-        errors = tf.square(outputs[:, 0] - batch["label_ids"])
+        """Returns the loss, given outputs, float (B, 1)."""
+        errors = tf.square(outputs[:, 0] - (batch["label_ids"] - self._offset) / self._scale)
         return {"loss": Mean(tf.reduce_sum(errors), _rows(errors))}
 
 

@@ -24,6 +24,9 @@ from albert_tf.losses import ClassificationLoss, RegressionLoss, batch_loss
 from albert_tf.models import AlbertClassifier
 from albert_tf.options.kinds import ClassificationFlags
 
+# Mean and standard deviation from which on scores are scaled for the training. Those of STS-B are not.
+_FAR = 8.0
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TextKind(Kind):
@@ -216,33 +219,62 @@ class Regression(TextKind):
     """Texts or pairs of texts, with a score. Predictions are float32 (n, 1)."""
 
     name: ClassVar = "regression"
-    loss: ClassVar = RegressionLoss()
 
     metrics: tuple[str, ...] = ("pearson", "spearman")
+    # What the model learns is (score - offset) / scale, where scores are too large or too small for it.
+    offset: float = 0.0
+    scale: float = 1.0
 
     @property
     def accepted_labels(self) -> tsv.Scores:
         return tsv.Scores()
 
+    @property
+    def loss(self) -> RegressionLoss:
+        return RegressionLoss(self.offset, self.scale)
+
+    def fit_labels(self, examples: Sequence[Example], path: str) -> Self:
+        """Returns the kind with mean and deviation of the scores, if these are far from 0 and 1."""
+        scores = label_ids(examples, self.accepted_labels).astype(np.float64)
+        offset, scale = float(scores.mean()), float(scores.std()) or 1.0
+        fitted = super().fit_labels(examples, path)
+        if 1 / _FAR <= scale <= _FAR and abs(offset) <= _FAR:
+            return fitted
+        return dataclasses.replace(fitted, offset=offset, scale=scale)
+
+    @property
+    def stored(self) -> Self:
+        return dataclasses.replace(self, offset=0.0, scale=1.0)
+
+    def stored_tensors(self, tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Returns the tensors of the model whose outputs are the scores themselves."""
+        return {
+            **tensors,
+            "classifier.weight": tensors["classifier.weight"] * self.scale,
+            "classifier.bias": tensors["classifier.bias"] * self.scale + self.offset,
+        }
+
     def measure(self, examples: Sequence[Example], predictions: np.ndarray) -> dict[str, float]:
+        """Returns the metrics, the root of the mean squared error, and that error as the loss."""
         scores = label_ids(examples, self.accepted_labels)
-        loss = batch_loss(self.loss, {"label_ids": scores}, predictions)
-        return {**compute_metrics(self.metrics, scores, predictions[:, 0]), "loss": float(loss)}
+        predicted = self.result(examples, predictions).score
+        loss = float(batch_loss(RegressionLoss(), {"label_ids": scores}, predicted[:, None]))
+        return {**compute_metrics(self.metrics, scores, predicted), "rmse": loss**0.5, "loss": loss}
 
     def result(self, examples: Sequence[Example], predictions: np.ndarray) -> Scores:
-        return Scores(predictions[:, 0])
+        return Scores(predictions[:, 0] * np.float32(self.scale) + np.float32(self.offset))
 
     def rows(self, examples, predictions) -> Iterator[dict[str, str | float]]:
-        for example, (score,) in zip(examples, predictions, strict=True):
+        for example, score in zip(examples, *self.result(examples, predictions), strict=True):
             yield {**example.known(), "prediction": float(score)}
 
     def outputs(self, outputs: tf.Tensor) -> dict[str, tf.Tensor]:
         """Maps logits (B, 1) to `score` (B,)."""
-        return {"score": outputs[:, 0]}
+        return {"score": outputs[:, 0] * self.scale + self.offset}
 
     def read_outputs(self, exported: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """Returns the logits (B, 1) of an exported model."""
-        return exported["score"][:, None]
+        return (exported["score"][:, None] - self.offset) / self.scale
 
 
 def _parse_weights(text: str, labels: Sequence[str]) -> dict[str, float]:

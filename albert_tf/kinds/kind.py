@@ -140,6 +140,15 @@ class Kind(abc.ABC):
         """Returns the kind with thresholds that suit a dev set."""
         return self
 
+    @property
+    def stored(self) -> Self:
+        """The kind as it is stored with a model, whose tensors are `stored_tensors`."""
+        return self
+
+    def stored_tensors(self, tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Returns what is stored of a trained model's tensors, both by Hugging Face's names."""
+        return tensors
+
     def without_thresholds(self) -> Self:
         """Returns the kind as it was before `fit`."""
         return self

@@ -206,6 +206,7 @@ class _Run:
         """Loads the best checkpoint of `--output_dir`, and rounds it as `--export_weights` says."""
         model = self.evaluator.model
         load_checkpoint(model, self.options.output_dir).check_complete()
+        self.kind = self.kind.stored
         if self.options.export_weights == "int8" and not self._evaluates_file:
             round_to_int8(model)
 
