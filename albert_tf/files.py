@@ -366,8 +366,9 @@ def explain_refusal(path: str) -> Iterator[None]:
     try:
         yield
     except _errors() as error:
-        named, _, _ = path.partition(INCOMPLETE)  # by the user
-        raise StoppedError(f"{named}: cannot be written: {reason(error)}") from error
+        # What the user named.
+        path = path.replace(INCOMPLETE, "")
+        raise StoppedError(f"{path}: cannot be written: {reason(error)}") from error
 
 
 def remove(path: str) -> None:

@@ -135,7 +135,7 @@ def test_nothing_is_overwritten(options, name, flag, tmp_path):
 
 def test_same_command_resumes_after_a_full_disk(options, tmp_path):
     options = dataclasses.replace(options, dupe_factor=8)
-    message = r"out/a\.tfrecord: cannot be written: .*a\.tfrecord\.incomplete', the same command"
+    message = r"out/a\.tfrecord/parts/\S*: cannot be written: .*a\.tfrecord\.incomplete', the same"
     # The vocabulary is smaller.
     with largest_file(300_000), pytest.raises(StoppedError, match=message):
         run(options)
