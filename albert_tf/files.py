@@ -15,6 +15,7 @@ import re
 import socket
 import sys
 import textwrap
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -291,6 +292,19 @@ def write_atomically(path: str) -> Iterator[str]:
             remove(incomplete)
 
 
+def write_once(path: str, write: Callable[..., None], *content: Any) -> None:
+    """Calls `write(name, *content)`, and renames the file of that name to `path`, unless it exists.
+
+    So another process may be writing the same file, such as a worker that was taken for dead.
+    """
+    if tf.io.gfile.exists(path):
+        return
+    own = f"{path}-{uuid.uuid4().hex}{INCOMPLETE}"
+    write(own, *content)
+    with explain_refusal(path):
+        tf.io.gfile.rename(own, path, overwrite=True)
+
+
 @contextlib.contextmanager
 def replace_folder(path: str) -> Iterator[str]:
     """Yields a path to write a folder to, and puts it in the place of `path` on success.
@@ -352,9 +366,8 @@ def explain_refusal(path: str) -> Iterator[None]:
     try:
         yield
     except _errors() as error:
-        # What the user named.
-        path = path.replace(INCOMPLETE, "")
-        raise StoppedError(f"{path}: cannot be written: {reason(error)}") from error
+        named, _, _ = path.partition(INCOMPLETE)  # by the user
+        raise StoppedError(f"{named}: cannot be written: {reason(error)}") from error
 
 
 def remove(path: str) -> None:

@@ -18,12 +18,11 @@ import transformers
 
 from albert_tf import command_line
 from albert_tf.data.pretraining.record_batches import (
-    RecordOrder,
     Records,
     pretraining_batches,
     pretraining_evaluation_batches,
 )
-from albert_tf.data.pretraining.record_files import scan_files
+from albert_tf.data.pretraining.record_files import count_records
 from albert_tf.data.records import pretraining_record
 from albert_tf.options import option
 from benchmarks.harness import torch_device
@@ -61,8 +60,9 @@ class TorchPretrainingOptions:
     def train_batches(self) -> Iterator[Batch]:
         """Yields the batches to train on."""
         records = self._open(self.input_file)
-        order = RecordOrder(records, self.train_batch_size, self.shuffle_buffer, self.random_seed)
-        return pretraining_batches(order).take(self.num_train_steps).as_numpy_iterator()
+        order = (self.train_batch_size, self.shuffle_buffer, self.random_seed)
+        batches = pretraining_batches(records, *order)
+        return batches.take(self.num_train_steps).as_numpy_iterator()
 
     def eval_batches(self) -> Iterator[Batch]:
         """Yields the batches to evaluate on."""
@@ -72,7 +72,7 @@ class TorchPretrainingOptions:
 
     def _open(self, path: str) -> Records:
         spec = pretraining_record(self.max_seq_length, self.max_predictions_per_seq)
-        return Records(scan_files([path], spec, "counting records"), spec)
+        return Records(count_records([path], spec), spec)
 
 
 class AdamWeightDecay:

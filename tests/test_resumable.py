@@ -22,7 +22,7 @@ def make_pair(pair, request=7, content="new", overwrite=False, fail=None):
     """Makes the files that are not there; returns which. `fail` is raised after the first."""
     made = []
 
-    def make(incomplete):
+    def make(incomplete, _):
         for path, name in incomplete.items():
             if not os.path.exists(name):
                 pathlib.Path(name).write_text(content)
@@ -108,31 +108,33 @@ def test_folder_of_that_name_is_refused_before_the_work(pair, tmp_path):
     assert os.listdir(tmp_path / "one") == []
 
 
-@pytest.mark.parametrize("name", ["two/a.incomplete/notes.txt", "two/a.incomplete"])
-def test_other_files_in_the_work_folder_are_kept(pair, tmp_path, name):
-    (tmp_path / name).parent.mkdir(exist_ok=True)
-    (tmp_path / name).write_text("precious")
-    with pytest.raises(InputError, match=r"/two/a.incomplete: this folder for unfinished work"):
-        make_pair(pair, overwrite=True)
-    assert (tmp_path / name).read_text() == "precious"
-    assert files_below(tmp_path) == [name]
+def test_other_files_in_the_work_folder_are_kept(pair, tmp_path):
+    work = tmp_path / "two" / "a.incomplete"
+    work.write_text("precious")
+    with pytest.raises(InputError, match=r"^cannot make the folder .*/two/a\.incomplete"):
+        make_pair(pair)
+    assert work.read_text() == "precious"
+    work.unlink()
+    work.mkdir()
+    (work / "notes.txt").write_text("precious")
+    assert make_pair(pair) == ["a", "b"]
+    assert files_below(tmp_path) == ["one/a", "two/a.incomplete/notes.txt", "two/b"]
 
 
-def test_reusable_work_is_kept_for_another_request(pair):
-    def make(incomplete):
+def test_parts_are_kept_for_another_request(pair):
+    def make(incomplete, parts):
         for name in incomplete.values():
             assert not os.path.exists(name)
             pathlib.Path(name).write_text("x")
-        parts = pathlib.Path(next(iter(incomplete.values()))).parent / "parts"
-        parts.mkdir(exist_ok=True)
         found.append(os.listdir(parts))
-        (parts / str(len(found))).touch()
+        for name in (f"{len(found)}", f"{len(found)}.incomplete"):
+            (pathlib.Path(parts) / name).touch()
         if len(found) < 3:
             raise StoppedError("stopped")
 
     found, named = [], dict.fromkeys(pair, "--files")
     for request in ("first", "second"):
         with pytest.raises(StoppedError):
-            make_outputs(pair[0], named, {"is": request}, False, make, reusable=["parts"])
-    make_outputs(pair[0], named, {"is": "third"}, False, make, reusable=["parts"])
+            make_outputs(pair[0], named, {"is": request}, False, make)
+    make_outputs(pair[0], named, {"is": "third"}, False, make)
     assert [len(parts) for parts in found] == [0, 1, 2]

@@ -4,6 +4,7 @@ A record is a serialized `tf.train.Example`. Writer and reader share a `RecordSp
 elsewhere are checked against it.
 """
 
+import contextlib
 import dataclasses
 import functools
 import math
@@ -14,6 +15,7 @@ import tensorflow as tf
 from google.protobuf import message
 
 from albert_tf import files
+from albert_tf.errors import InputError
 
 # A number takes at most ten bytes, and one more if it is not packed.
 _NUMBER_BYTES = 11
@@ -96,7 +98,7 @@ class RecordSpec:
                 for feature in self.features
             }
 
-    def find_fault(self, serialized: bytes) -> str | None:
+    def _find_fault(self, serialized: bytes) -> str | None:
         """Returns what is wrong with a record, or None."""
         try:
             fields = tf.train.Example.FromString(serialized).features.feature
@@ -122,15 +124,25 @@ class RecordSpec:
                     )
         return None
 
-    def find_faults(self, records: Sequence[bytes], first: int) -> dict[int, str]:
-        """Returns what is wrong with each bad record, by its number; that of the first is `first`."""
+    def check(self, records: Sequence[bytes], path: str, first: int) -> None:
+        """Raises `InputError` for the first bad one of consecutive records of a file, from `first` on."""
         try:
             self.parse(tf.constant(records, tf.string))  # fast, if all are good
         # TensorFlow's message contains the record, which need not be text.
         except (tf.errors.InvalidArgumentError, UnicodeDecodeError):
-            faults = enumerate(map(self.find_fault, records), first)
-            return {number: fault for number, fault in faults if fault}
-        return {}
+            for number, record in enumerate(records, first):
+                if fault := self._find_fault(record):
+                    raise InputError(f"{path}, record {number}: {fault}") from None
+
+
+def feature_sizes(serialized: bytes) -> dict[str, int]:
+    """Returns the numbers of integers in the features of a sequence's record; none of any other bytes."""
+    with contextlib.suppress(message.DecodeError):
+        fields = tf.train.Example.FromString(serialized).features.feature
+        if "input_ids" in fields:
+            sizes = {name: len(field.int64_list.value) for name, field in fields.items()}
+            return {name: size for name, size in sizes.items() if size}
+    return {}
 
 
 def pretraining_record(

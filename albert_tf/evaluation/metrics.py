@@ -3,6 +3,7 @@
 Higher is better.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -164,8 +165,8 @@ def to_tsv(rows: Iterable[Mapping[str, Any]]) -> str:
     def cell(value: Any) -> str:
         if isinstance(value, tuple):
             return LABEL_SEPARATOR.join(value)
-        # Nine digits give the same float32 back.
-        return f"{value:.9g}" if isinstance(value, float) else str(value)
+        # Nine digits give the same float32 back. Tabs and ends of lines would be those of the table.
+        return f"{value:.9g}" if isinstance(value, float) else re.sub(r"[\t\r\n]", " ", str(value))
 
     lines = []
     for row in rows:
@@ -178,10 +179,8 @@ def to_tsv(rows: Iterable[Mapping[str, Any]]) -> str:
 def confusion_matrix(labels: Sequence[str], label_ids: np.ndarray, predicted: np.ndarray) -> str:
     """Returns how often each true label (row) was predicted as each label (column)."""
     counts = metrics.confusion_matrix(label_ids, predicted, labels=range(len(labels)))
-    return to_tsv(
-        {"label": label, **dict(zip(labels, row, strict=True))}
-        for label, row in zip(labels, counts, strict=True)
-    )
+    rows = [("label", *labels), *((label, *row) for label, row in zip(labels, counts, strict=True))]
+    return "".join("\t".join(map(str, row)) + "\n" for row in rows)
 
 
 def label_scores(scores: Mapping[str, NamedTuple]) -> str:

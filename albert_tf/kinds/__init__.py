@@ -41,7 +41,7 @@ def recognise(table: Table, kind: str) -> Kind:
     """Returns the kind that a training set defines, without its labels; `kind` is one of `OWN_KINDS`.
 
     With `classification` the columns decide: with `choice_a`, `choice_b`, ... it is multiple choice; with
-    `label_<name>`, or lists in the column of labels, each row may have several labels.
+    several columns `label_<name>`, or lists in the column of labels, each row may have several labels.
     """
     choices, names = choice_columns(table), label_names(table)
     if choices and kind in (Regression.name, MultiLabel.name):
@@ -53,8 +53,8 @@ def recognise(table: Table, kind: str) -> Kind:
         raise InputError(f"{table.name}: has no columns choice_a, choice_b, ...")
     if names and kind == Regression.name:
         raise InputError(
-            f"{table.name}: has the column 'label_{names[0]}' and no column 'label'; a score cannot be "
-            "a set of labels"
+            f"{table.name}: has columns or vectors of the labels {', '.join(names)}; a score cannot be a "
+            "set of labels"
         )
     if kind == Regression.name:
         return Regression()
@@ -63,5 +63,6 @@ def recognise(table: Table, kind: str) -> Kind:
     if names or kind == MultiLabel.name:
         return MultiLabel(labels=names)
     label = table.columns.index(find_columns(table).label)
-    has_lists = any(isinstance(row[label], list) for row in table.rows)
-    return MultiLabel() if has_lists else Classification()
+    # A list with one name is a class, as annotation programs write it.
+    has_sets = any(isinstance(row[label], list) and len(row[label]) != 1 for row in table.rows)
+    return MultiLabel() if has_sets else Classification()

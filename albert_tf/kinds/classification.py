@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 import tensorflow as tf
 
+from albert_tf import files
 from albert_tf.data.fine_tuning import tsv
 from albert_tf.data.fine_tuning.columns import find_columns
 from albert_tf.data.fine_tuning.features import Features, encode_examples, label_ids
@@ -246,16 +247,21 @@ class Regression(TextKind):
 
 def _parse_weights(text: str, labels: Sequence[str]) -> dict[str, float]:
     flag = f"--class_weights={text}"
+    if text.startswith("{"):
+        given = list(files.parse_json(text, flag).items())
+    else:
+        given = [part.rpartition(":")[::2] for part in text.split(",")]
     weights = {}
-    for part in text.split(","):
-        label, _, weight = part.rpartition(":")
+    for label, weight in given:
         try:
             weights[label] = float(weight)
-        except ValueError:
+        except (TypeError, ValueError):
             weights[label] = math.nan
         if not 0 < weights[label] < math.inf:
+            received = f"{label}:{weight}".lstrip(":")
             raise InputError(
-                f"{flag}: received '{part}'; expected none, balanced or label:weight,..."
+                f"{flag}: received '{received}'; expected none, balanced, label:weight,... or a JSON "
+                "object"
             )
         if label not in labels:
             raise InputError(f"{flag}: unknown label '{label}'; expected {quote_names(labels)}")

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.fine_tuning import tsv
-from albert_tf.data.fine_tuning.columns import join_label_columns, label_names
+from albert_tf.data.fine_tuning.columns import join_labels
 from albert_tf.data.fine_tuning.features import label_ids
 from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.data.fine_tuning.tsv import LABEL_SEPARATOR, Example, sort_labels
@@ -59,14 +59,11 @@ class MultiLabel(TextKind):
     def read(self, source: Any, split: str) -> list[Example]:
         """Reads rows whose labels are a list, or text with `|` between two labels.
 
-        Instead of one column of labels there may be a column `label_<name>` of 0 and 1 for each; only
-        then, and in lists, a row may have none.
+        They may also be vectors of 0 and 1, or columns `label_<name>` of them. Only then, and in lists, a
+        row may have none.
         """
-        table = Table.read(source, split)
-        labels = self.accepted_labels
-        if names := label_names(table):
-            table = join_label_columns(table, self.labels or names)
-        return self._read(table, split, labels)
+        table = join_labels(Table.read(source, split), self.labels)
+        return self._read(table, split, self.accepted_labels)
 
     def fit_labels(self, examples: Sequence[Example], path: str) -> Self:
         """Returns the kind with the labels of the training set, sorted, unless it has labels."""

@@ -92,7 +92,8 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
     def read(self, source: Any, split: str) -> list[SquadExample]:
         """Reads what `read_questions` takes; see `usable_examples`."""
         name = source if isinstance(source, str) else split
-        return usable_examples(read_questions(source, split, split != "test"), name, split)
+        examples = read_questions(source, split, split != "test", training=split == "train")
+        return usable_examples(examples, name, split)
 
     def fit_labels(self, examples: Sequence[SquadExample], path: str) -> Self:
         """Returns the kind with a head that suits the training file."""

@@ -8,7 +8,8 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.fine_tuning.tables import ColumnNames, Table, is_table
+from albert_tf.data.fine_tuning.conll import is_conll
+from albert_tf.data.fine_tuning.tables import ColumnNames, Table
 from albert_tf.data.fine_tuning.tagged_text import (
     TaggedText,
     TaggingFeatures,
@@ -74,10 +75,11 @@ class TokenClassification(TokenClassificationFlags, Kind):
     @classmethod
     def open(cls, source: Any, split: str, names: ColumnNames) -> Any:
         """Opens a table; a CoNLL file is none."""
-        is_conll = isinstance(source, str) and not is_table(source)
-        if is_conll and names != ColumnNames():
+        if not is_conll(source, names.text_column):
+            return Table.read(source, split, names)
+        if names != ColumnNames():
             raise InputError(f"{source}: a CoNLL file has no names of columns; expected none")
-        return source if is_conll else Table.read(source, split, names)
+        return source
 
     def read(self, source: Any, split: str) -> list[TaggedText]:
         """Reads a CoNLL file, or rows with spans or tags of words; see `read_tagged`."""

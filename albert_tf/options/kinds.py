@@ -20,7 +20,7 @@ class ClassificationFlags:
 
     class_weights: str = option(
         "Weights of the labels in the training loss: none; balanced, the inverse of their frequency; or "
-        "label:weight,... with 1 for other labels.",
+        "label:weight,... or a JSON object of labels and weights, with 1 for other labels.",
         "none",
     )
 

@@ -3,9 +3,13 @@
 import dataclasses
 import difflib
 import functools
+import json
 import os
 import typing
+from collections.abc import Mapping
 from typing import Any
+
+import numpy as np
 
 from albert_tf.backends import require_tensorflow
 from albert_tf.errors import InputError, name_place
@@ -57,7 +61,7 @@ def fine_tune(
         callback: called after each report with the number of updates and the metrics, such as
             `train_loss` and `eval_accuracy`.
         **flags: hyperparameters and other flags of the script, with their names and defaults, e.g.
-            `learning_rate=3e-5`, `num_train_epochs=5`, `class_weights="balanced"`, `text_column="body"`.
+            `learning_rate=3e-5`, `num_train_epochs=5`, `class_weights={"yes": 2}`, `text_column="body"`.
 
     Raises:
         InputError: an argument is unknown or out of range, a row is not as expected, or the data are of
@@ -112,6 +116,15 @@ def _check_flags(flags: dict[str, Any], options_class: type) -> dict[str, Any]:
             nearest = difflib.get_close_matches(name, known)
             hint = f"; did you mean {' or '.join(nearest)}?" if nearest else ""
             raise InputError(f"fine_tune: unknown argument '{name}'{hint}")
-        checked[name] = os.fspath(value) if isinstance(value, os.PathLike) else value
+        checked[name] = _as_flag(value)
         check_type(name, checked[name], types_of[name])
     return checked
+
+
+def _as_flag(value: Any) -> Any:
+    """Returns an argument as the type that its flag has: of NumPy's numbers, paths and dictionaries."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Mapping):
+        return json.dumps(value)
+    return os.fspath(value) if isinstance(value, os.PathLike) else value

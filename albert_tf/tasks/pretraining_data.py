@@ -16,10 +16,7 @@ from albert_tf.data.pretraining.input_files import (
     find_files,
     name_files,
 )
-from albert_tf.data.pretraining.instances import (
-    MadeData,
-    PretrainingDataStats,
-)
+from albert_tf.data.pretraining.instances import PretrainingDataStats
 from albert_tf.errors import InputError, name_place, warn
 from albert_tf.model_folder import folder_of
 from albert_tf.options import to_json_dict
@@ -27,14 +24,11 @@ from albert_tf.resumable import make_outputs
 from albert_tf.sources import find_model
 from albert_tf.tasks.flags import check_addresses, load_tokenizer
 from albert_tf.tasks.pretraining_data_options import PretrainingDataOptions
-from albert_tf.tokenization import Tokenizer, train_vocabulary
+from albert_tf.tokenization import train_vocabulary
 from albert_tf.tokenization.vocabulary_files import vocabulary_flags
 
 # A lower mean number of sentences per paragraph means that the text was hardly split.
 _MIN_SENTENCES = 1.1
-# The folder of complete chunks. It is kept for other options or inputs, as each chunk says what it was
-# made from.
-_RUNS = "runs"
 
 
 def run(options: PretrainingDataOptions) -> PretrainingDataStats:
@@ -55,8 +49,7 @@ def run(options: PretrainingDataOptions) -> PretrainingDataStats:
         {path: f"--{flag}={getattr(options, flag)}" for path, flag in options.outputs},
         _request(options, inputs),
         options.overwrite,
-        lambda incomplete: _make(options, inputs, incomplete),
-        reusable=[_RUNS],
+        lambda incomplete, parts: _make(options, inputs, incomplete, parts),
     )
     stats = PretrainingDataStats.from_json_dict(files.read_json(options.stats_file)["counts"])
     _print_summary(stats, options)
@@ -84,7 +77,7 @@ def _request(options: PretrainingDataOptions, inputs: list[InputFile]) -> dict[s
 
 
 def _make(
-    options: PretrainingDataOptions, inputs: list[InputFile], incomplete: dict[str, str]
+    options: PretrainingDataOptions, inputs: list[InputFile], incomplete: dict[str, str], parts: str
 ) -> None:
     """Makes the missing files, under their names in `incomplete`."""
     model_file = incomplete.get(options.spm_model_file, options.spm_model_file)
@@ -93,22 +86,33 @@ def _make(
     tokenizer = load_tokenizer(
         model_file, options.vocab_file, options.do_lower_case, options.word_start
     )
-    folder = os.path.join(os.path.dirname(incomplete[options.stats_file]), _RUNS)
-    files.make_directory(folder)
-    arguments = (
-        inputs,
-        tokenizer,
-        options.config,
-        [incomplete[path] for path in options.shards],
-        folder,
-    )
+    written = [incomplete[path] for path in options.shards]
+    arguments = (inputs, tokenizer, options.config, written, parts)
     if options.runner == "local":
         num_workers = options.num_workers or os.cpu_count()
-        made = shards.make_pretraining_data(*arguments, num_workers)
+        stats, sha256 = shards.make_pretraining_data(*arguments, num_workers)
     else:
         with name_place(f"--runner={options.runner}"):
-            made = beam.make_pretraining_data(*arguments, options.runner, options.runner_options)
-    files.write_json(incomplete[options.stats_file], _describe(options, inputs, made, tokenizer))
+            stats, sha256 = beam.make_pretraining_data(
+                *arguments, options.runner, options.runner_options
+            )
+    counts = stats.to_json_dict()
+    records = counts.pop("shard_records").values()
+    described = {
+        "counts": counts,
+        "shards": {
+            os.path.basename(path): {"bytes": find_file(incomplete[path]).size, "records": count}
+            for path, count in zip(options.shards, records, strict=True)
+        },
+        "vocab_size": tokenizer.vocab_size,
+        "vocabulary_sha256": tokenizer.vocabulary_sha256,
+        **stats.means(),
+        "input_files": [
+            {"path": file.path, "bytes": file.size, "sha256": sha256[file.path]} for file in inputs
+        ],
+        "options": to_json_dict(options),
+    }
+    files.write_json(incomplete[options.stats_file], described)
 
 
 def _train_vocabulary(
@@ -123,23 +127,6 @@ def _train_vocabulary(
             options.do_lower_case,
             options.vocab_sentences,
         )
-
-
-def _describe(
-    options: PretrainingDataOptions, inputs: list[InputFile], made: MadeData, tokenizer: Tokenizer
-) -> dict[str, Any]:
-    stats = made.stats
-    return {
-        "counts": stats.to_json_dict(),
-        "vocab_size": tokenizer.vocab_size,
-        "vocabulary_sha256": tokenizer.vocabulary_sha256,
-        **stats.means(),
-        "input_files": [
-            {"path": file.path, "bytes": file.size, "sha256": made.sha256[file.path]}
-            for file in inputs
-        ],
-        "options": to_json_dict(options),
-    }
 
 
 def _print_summary(stats: PretrainingDataStats, options: PretrainingDataOptions) -> None:

@@ -20,8 +20,8 @@ _DEFAULT = "Default: the recipe's, or else"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RecordOptions(TrainingOptions, MaskingConfig):
-    """The options of a run that reads records.
+class PretrainingOptions(TrainingOptions, MaskingConfig):
+    """The options of `run_pretraining.py`; the defaults are those of a recipe, or else the paper's.
 
     The options of masking and the vocabulary are for unmasked records.
     """
@@ -58,12 +58,6 @@ class RecordOptions(TrainingOptions, MaskingConfig):
     shuffle_buffer: int = option(
         "Number of records that are shuffled together in memory.", 10000, least=1
     )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class PretrainingOptions(RecordOptions):
-    """The options of `run_pretraining.py`; the defaults are those of a recipe, or else the paper's."""
-
     recipe: Literal[(*PRETRAINING_RECIPES,)] | None = option(
         "Hyperparameters for all flags that are not given, which are printed. "
         + " ".join(f"{name}: {row.description}." for name, row in PRETRAINING_RECIPES.items()),

@@ -5,50 +5,38 @@ import dataclasses
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeVar, get_args
+from typing import Any
 
 import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.config import AlbertConfig
 from albert_tf.data.pretraining.input_files import name_files, stats_file_of
-from albert_tf.data.pretraining.masking import (
-    Masker,
-    MaskingConfig,
-    find_vocabulary_fault,
-)
-from albert_tf.data.pretraining.record_batches import Records, read_in_order
-from albert_tf.data.pretraining.record_files import (
-    RecordFile,
-    explain_bad_records,
-    load_scanned,
-    read_sizes,
-    save_scanned,
-    scan_files,
-)
-from albert_tf.data.records import RecordSpec, pretraining_record, unmasked_record
+from albert_tf.data.pretraining.masking import Masker, MaskingConfig
+from albert_tf.data.pretraining.record_batches import Records
+from albert_tf.data.pretraining.record_files import count_records, first_record, scan
+from albert_tf.data.records import feature_sizes, pretraining_record, unmasked_record
 from albert_tf.errors import InputError, name_place, warn
 from albert_tf.options import select
 from albert_tf.tasks.flags import check_vocab_size, load_tokenizer
-from albert_tf.tasks.pretraining_options import RecordOptions
+from albert_tf.tasks.pretraining_options import PretrainingOptions
 from albert_tf.tasks.training_options import PAPER_LENGTH, PAPER_PREDICTIONS
-from albert_tf.tokenization import Tokenizer, WordStartRule
+from albert_tf.tokenization import Tokenizer
 
 _FLAGS = ("input_file", "eval_input_file")
-# Counts of the records in the files of each flag.
+# Sizes of the files in bytes, and numbers of their records.
 _RECORDS_FILE = "records.json"
 
-_Options = TypeVar("_Options", bound="RecordOptions")
 
-
-def fill_sizes(options: _Options, config: AlbertConfig) -> _Options:
+def fill_sizes(options: PretrainingOptions, config: AlbertConfig) -> PretrainingOptions:
     """Returns the options with the sizes of the first record that has ids, or else those of the paper."""
     flag = "input_file" if options.input_file else "eval_input_file"
     with name_place(f"--{flag}"):
         paths = files.expand_globs(getattr(options, flag))
     positions = config.max_position_embeddings
-    found = _first_sizes(paths, pretraining_record(positions, positions))
-    sizes = next((sizes for _, sizes in found), {})
+    bound = pretraining_record(positions, positions)
+    firsts = (feature_sizes(first_record(path, bound)) for path in paths)
+    sizes = next(filter(None, firsts), {})
     length = options.max_seq_length or sizes.get("input_ids", PAPER_LENGTH)
     if length > positions:
         raise InputError(
@@ -66,7 +54,7 @@ def fill_sizes(options: _Options, config: AlbertConfig) -> _Options:
 
 
 def open_records(
-    options: RecordOptions, config: AlbertConfig
+    options: PretrainingOptions, config: AlbertConfig
 ) -> tuple[dict[str, Records], Tokenizer | None]:
     """Finds and checks the files of both flags, and detects whether their records have masks.
 
@@ -79,35 +67,60 @@ def open_records(
         stats[flag] = _read_stats(paths[flag])
     if both := sorted(set(paths["input_file"]) & set(paths["eval_input_file"])):
         warn(f"--eval_input_file: --input_file has {name_files(both)} too")
-    tokenizers = _load_tokenizers(options, {**stats["input_file"], **stats["eval_input_file"]})
-    for tokenizer in tokenizers[:1]:
+    all_stats = stats["input_file"] | stats["eval_input_file"]
+    tokenizer = _load_tokenizer(options, all_stats)
+    if tokenizer is not None:
         check_vocab_size(tokenizer, config, options.albert_config_file)
-    _check_stats(stats, tokenizers, options, config)
-    records = {flag: _open(options, config, flag, paths[flag], tokenizers) for flag in _FLAGS}
-    return records, tokenizers[0] if tokenizers else None
+    _check_stats(stats, tokenizer, options, config)
+    known = _known_counts(options, all_stats)
+    records = {flag: _open(options, config, flag, paths[flag], known, tokenizer) for flag in _FLAGS}
+    return records, tokenizer
 
 
 def _open(
-    options: RecordOptions,
+    options: PretrainingOptions,
     config: AlbertConfig,
     flag: str,
     paths: Sequence[str],
-    tokenizers: Sequence[Tokenizer],
+    known: Mapping[str, Mapping[str, int]],
+    tokenizer: Tokenizer | None,
 ) -> Records:
     spec = pretraining_record(
         options.max_seq_length, options.max_predictions_per_seq, config.vocab_size
     )
-    if not _are_unmasked(paths, spec, flag):
-        return Records(_scan(paths, spec, options, flag), spec)
-    if not tokenizers:
-        raise InputError(
-            f"--{flag}: {paths[0]} holds records without masks; expected --spm_model_file or "
-            "--vocab_file, their vocabulary"
-        )
-    spec = unmasked_record(options.max_seq_length, config.vocab_size)
-    scanned = _scan(paths, spec, options, flag)
-    _check_vocabulary(scanned, spec, tokenizers)
-    return Records(scanned, spec, Masker(tokenizers[0], select(options, MaskingConfig)))
+    firsts = {path: first_record(path, spec) for path in paths}
+    masker = None
+    if _are_unmasked(firsts, flag):
+        if tokenizer is None:
+            raise InputError(
+                f"--{flag}: {paths[0]} holds records without masks; expected --spm_model_file or "
+                "--vocab_file, their vocabulary"
+            )
+        spec = unmasked_record(options.max_seq_length, config.vocab_size)
+        masker = Masker(tokenizer, select(options, MaskingConfig))
+    for path, record in firsts.items():
+        if record:
+            spec.check([record], path, 1)
+            first_id = spec.parse(tf.constant(record))["input_ids"][0]
+            if masker is not None and first_id != tokenizer.cls_id:
+                raise InputError(
+                    f"{path}, record 1: begins with id {first_id}, but [CLS] is {tokenizer.cls_id} in "
+                    f"{tokenizer.vocabulary_file}; expected the vocabulary of the records"
+                )
+    return Records(count_records(paths, spec, known), spec, masker)
+
+
+def _known_counts(
+    options: PretrainingOptions, stats: Mapping[str, dict[str, Any]]
+) -> dict[str, dict[str, int]]:
+    """Returns the numbers of records that an earlier run or the stats files say; see `count_records`."""
+    known, saved = {}, os.path.join(options.output_dir, _RECORDS_FILE)
+    if options.do_train and tf.io.gfile.exists(saved):
+        known = files.read_json(saved)
+    for path, of_records in stats.items():
+        for name, counts in of_records.get("shards", {}).items():
+            known[os.path.join(os.path.dirname(path), name)] = counts
+    return known
 
 
 def _read_stats(paths: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -117,10 +130,10 @@ def _read_stats(paths: Sequence[str]) -> dict[str, dict[str, Any]]:
     return {path: stats for path, stats in contents.items() if isinstance(stats, dict)}
 
 
-def _load_tokenizers(
-    options: RecordOptions, all_stats: Mapping[str, dict[str, Any]]
-) -> list[Tokenizer]:
-    """Loads the vocabulary of the flags, or else that of the records, with each rule of word starts."""
+def _load_tokenizer(
+    options: PretrainingOptions, all_stats: Mapping[str, dict[str, Any]]
+) -> Tokenizer | None:
+    """Loads the vocabulary of the flags, or else that of the records, if it is known."""
     vocabulary, lower_case = (options.spm_model_file, options.vocab_file), options.do_lower_case
     for path, stats in reversed(all_stats.items()):
         of_records = stats.get("options", {})
@@ -134,19 +147,18 @@ def _load_tokenizers(
             if tf.io.gfile.exists(place) and files.sha256(place) == stats.get("vocabulary_sha256"):
                 vocabulary = (place, None) if spm_model_file else (None, place)
                 break
-    rules = get_args(WordStartRule) if any(vocabulary) else ()
-    return [load_tokenizer(*vocabulary, lower_case is not False, rule) for rule in rules]
+    return load_tokenizer(*vocabulary, lower_case is not False) if any(vocabulary) else None
 
 
 def _check_stats(
     stats: Mapping[str, Mapping[str, dict[str, Any]]],
-    tokenizers: Sequence[Tokenizer],
-    options: RecordOptions,
+    tokenizer: Tokenizer | None,
+    options: PretrainingOptions,
     config: AlbertConfig,
 ) -> None:
     """Checks that the stats files of all records name the same vocabulary."""
     expected = source = None
-    for tokenizer in tokenizers[:1]:
+    if tokenizer is not None:
         expected, source = tokenizer.vocabulary_sha256, tokenizer.vocabulary_file
     for flag, by_path in stats.items():
         for path, of_records in by_path.items():
@@ -165,18 +177,12 @@ def _check_stats(
             expected, source = sha256, source or path
 
 
-def _first_sizes(paths: Sequence[str], bound: RecordSpec) -> Iterator[tuple[str, dict[str, int]]]:
-    """Yields the files and the sizes of their first records, none larger than `bound`'s."""
-    for path in paths:
-        if sizes := read_sizes(path, bound):
-            yield path, sizes
-
-
-def _are_unmasked(paths: Sequence[str], spec: RecordSpec, flag: str) -> bool:
+def _are_unmasked(firsts: Mapping[str, bytes], flag: str) -> bool:
     """Returns whether the first records of the files have no masks."""
     kinds = {
         not any(name.startswith("masked_lm_") for name in sizes): path
-        for path, sizes in _first_sizes(paths, spec)
+        for path, record in firsts.items()
+        if (sizes := feature_sizes(record))
     }
     if len(kinds) > 1:
         raise InputError(
@@ -186,42 +192,28 @@ def _are_unmasked(paths: Sequence[str], spec: RecordSpec, flag: str) -> bool:
     return True in kinds
 
 
-def _scan(
-    paths: Sequence[str], spec: RecordSpec, options: RecordOptions, flag: str
-) -> list[RecordFile]:
-    """Counts the records and checks the first ones, unless the counts in the run's folder still hold."""
-    if not paths:
-        return []
-    saved = os.path.join(options.output_dir, _RECORDS_FILE)
-    scanned = load_scanned(saved, flag, paths, str(spec)) if options.do_train else None
-    return scanned or scan_files(paths, spec, f"counting the records of --{flag}")
-
-
-def _check_vocabulary(
-    scanned: Sequence[RecordFile], spec: RecordSpec, tokenizers: Sequence[Tokenizer]
-) -> None:
-    """Checks the first record of each file, if there is one, by any rule of word starts."""
-    for file in scanned:
-        for serialized in read_in_order([file]).take(1):
-            record = {name: tensor.numpy() for name, tensor in spec.parse(serialized).items()}
-            faults = [find_vocabulary_fault(record, tokenizer) for tokenizer in tokenizers]
-            if all(faults):
-                raise InputError(
-                    f"{file.path}, record 1: {faults[0]}; expected the vocabulary of the records"
-                )
-
-
-def save_records(options: RecordOptions, records: Mapping[str, Records]) -> None:
-    """Writes the counts of the records to the output folder, so that a resumed run need not read them."""
-    scanned = {flag: (each.files, str(each.spec)) for flag, each in records.items() if each.files}
-    save_scanned(os.path.join(options.output_dir, _RECORDS_FILE), scanned)
+def save_counts(options: PretrainingOptions, records: Mapping[str, Records]) -> None:
+    """Writes the numbers of records to the output folder, so that a resumed run need not count them."""
+    counts = {
+        file.path: {"bytes": file.size, "records": file.count}
+        for each in records.values()
+        for file in each.files
+    }
+    files.write_json(os.path.join(options.output_dir, _RECORDS_FILE), counts)
 
 
 @contextlib.contextmanager
-def explain_mistakes(records: Mapping[str, Records]) -> Iterator[None]:
-    """Lets an error about a bad record name it."""
-    with contextlib.ExitStack() as stack:
-        for each in records.values():
-            paths = [file.path for file in each.files]
-            stack.enter_context(explain_bad_records(paths, each.spec))
+def explain_bad_records(records: Mapping[str, Records]) -> Iterator[None]:
+    """Turns TensorFlow's error about a bad record into an `InputError` that names the record.
+
+    TensorFlow's message names neither the file nor the record, so after an error the files are read
+    again. An error with another cause is raised again unchanged.
+    """
+    try:
         yield
+    # TensorFlow's message contains the record, which need not be text.
+    except (tf.errors.DataLossError, tf.errors.InvalidArgumentError, UnicodeDecodeError):
+        for each in records.values():
+            for file in each.files:
+                scan(file.path, each.spec, checks=True)
+        raise

@@ -10,7 +10,6 @@ from albert_tf.checkpoints.loading import load_checkpoint
 from albert_tf.config import AlbertConfig
 from albert_tf.data.pretraining.masking import MaskingConfig
 from albert_tf.data.pretraining.record_batches import (
-    RecordOrder,
     Records,
     pretraining_batches,
     pretraining_evaluation_batches,
@@ -32,10 +31,10 @@ from albert_tf.tasks.common import (
 from albert_tf.tasks.flags import check_addresses
 from albert_tf.tasks.pretraining_options import PretrainingOptions
 from albert_tf.tasks.pretraining_records import (
-    explain_mistakes,
+    explain_bad_records,
     fill_sizes,
     open_records,
-    save_records,
+    save_counts,
 )
 from albert_tf.tasks.training_options import PAPER_PRETRAINING as PAPER
 from albert_tf.tasks.training_options import (
@@ -105,7 +104,7 @@ def run(options: PretrainingOptions) -> dict[str, float]:
     with (
         explain_full_memory(),
         explain_lost_worker(evaluator.is_alone),
-        explain_mistakes(records),
+        explain_bad_records(records),
     ):
         if options.do_train:
             _train(options, evaluator, records, tokenizer, evaluate)
@@ -171,9 +170,8 @@ def _train(
     evaluate: Callable[[], dict[str, float]] | None,
 ) -> None:
     of_training = records["input_file"]
-    order = RecordOrder(
-        of_training, options.train_batch_size, options.shuffle_buffer, options.random_seed
-    )
+    order = (options.train_batch_size, options.shuffle_buffer, options.random_seed)
+    batches_from = functools.partial(pretraining_batches, of_training, *order)
     if trainer.is_chief and tokenizer is None:
         warn(
             f"--output_dir={options.output_dir} will hold no vocabulary, as that of the records "
@@ -181,10 +179,10 @@ def _train(
         )
     with start_or_resume(options, trainer, trainer.model, tokenizer) as write_best:
         if trainer.is_chief:
-            save_records(options, records)
+            save_counts(options, records)
             num_records = sum(file.count for file in of_training.files)
             warn_of_large_batch(options, num_records, "records")
-        check = LearningCheck(pretraining_batches(order).as_numpy_iterator(), options.warmup_steps)
+        check = LearningCheck(batches_from().as_numpy_iterator(), options.warmup_steps)
         plan = TrainingPlan(
             options,
             write_best,
@@ -193,8 +191,7 @@ def _train(
             best_metric="loss",
             higher_is_better=False,
         )
-        batches_from = functools.partial(pretraining_batches, order)
-        train(trainer, plan, batches_from, evaluate, order.names, check)
+        train(trainer, plan, batches_from, evaluate, check)
     metrics = ("accuracy", "perplexity")
     if trainer.is_chief and (path := draw_learning_curve(options.output_dir, *metrics)):
         print(f"learning curve in {path}")

@@ -79,7 +79,9 @@ class AlbertTokenizer:
         )
         starts_word = _WORD_STARTS[word_start_rule]
         self.word_start = np.array([starts_word(piece) for piece in self.pieces])
-        no_text = (processor.is_control, processor.is_unknown, processor.is_unused)
+        # Vocabularies of other programs have special pieces that are not marked as such.
+        special = {self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id}
+        no_text = (special.__contains__, processor.is_control, processor.is_unused)
         self.ordinary_ids = np.array(
             [id_ for id_ in range(self.vocab_size) if not any(kind(id_) for kind in no_text)],
             np.int32,

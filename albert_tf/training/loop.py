@@ -7,7 +7,6 @@ A run writes to its folder:
                            of the end
     metrics.jsonl          one line per report: step, split, metrics
     interval.jsonl         in a run that was stopped: what the next report will count
-    bad_steps.jsonl        one line per skipped step: step, records
     train/, eval/          the same metrics as TensorBoard summaries
 
 A killed run loses the updates after its newest state, and `metrics.jsonl` loses their reports when
@@ -30,7 +29,7 @@ from albert_tf.errors import InputError, Preempted
 from albert_tf.model_folder import BEST_DIR, STATE_DIR, find_best, read_own
 from albert_tf.options.parts import LoopOptions
 from albert_tf.progress import Progress
-from albert_tf.training.reports import BadSteps, Callback, Interval, NameRecords, Reports
+from albert_tf.training.reports import BadSteps, Callback, Interval, Reports
 from albert_tf.training.states import States
 from albert_tf.training.trainer import Trainer
 
@@ -101,7 +100,6 @@ def train(
     plan: TrainingPlan,
     batches_from: Callable[[int], tf.data.Dataset],
     evaluate: Callable[[], dict[str, float]] | None,
-    name_records: NameRecords | None = None,
     callback: Callback | None = None,
 ) -> None:
     """Trains from the trainer's step, which is 0 or that of `resume`, to the end of the plan.
@@ -118,7 +116,7 @@ def train(
         evaluate,
         States(f"{options.output_dir}/{STATE_DIR}", trainer.state, options.keep_checkpoint_max),
         Reports(options.output_dir, progress, trainer.is_chief, callback),
-        BadSteps(options.max_bad_steps, options.output_dir, name_records),
+        BadSteps(options.max_bad_steps),
         Preemption(trainer.is_alone),
     ).run()
 

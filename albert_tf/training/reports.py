@@ -7,7 +7,7 @@ import collections
 import contextlib
 import time
 import types
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Self
 
 import tensorflow as tf
@@ -20,8 +20,6 @@ from albert_tf.training.trainer import Trainer
 
 # Receives a number of updates and the metrics reported after them, such as `train_loss`.
 Callback = Callable[[int, Mapping[str, float]], None]
-# Returns the records of batches, given their numbers: for each batch and file, record numbers from 1.
-NameRecords = Callable[[Collection[int]], Mapping[int, Mapping[str, Sequence[int]]]]
 
 _NOTHING: Mapping = types.MappingProxyType({})
 _COUNT = "_per_update"
@@ -32,8 +30,6 @@ _NOT_SHOWN = {
 }
 # All that is shown of the training if values of the evaluation follow.
 _SHORT = {"loss", "skipped_updates", "tokens_per_second"}
-# Number of records in a warning; a batch may have thousands.
-_MAX_NAMED = 8
 
 
 class Interval:
@@ -212,14 +208,11 @@ class Reports:
 class BadSteps:
     """Counts and reports skipped steps. Reads from the device only in `check`.
 
-    A warning names the first records of the step's batch, and `bad_steps.jsonl` names all, with one line
-    per step. More than `most` consecutive steps are an error; `in_a_row` is the number at the end.
+    More than `most` consecutive steps are an error; `in_a_row` is the number at the end.
     """
 
-    def __init__(self, most: int, output_dir: str, name_records: NameRecords | None):
+    def __init__(self, most: int):
         self._most = most
-        self._path = f"{output_dir}/bad_steps.jsonl"
-        self._name_records = name_records
         self._unread: list[tuple[int, StepMeans]] = []
         self.in_a_row = 0
 
@@ -229,22 +222,17 @@ class BadSteps:
 
     def check(self, is_chief: bool) -> None:
         """Warns of each skipped step."""
-        bad = []
         for step, is_skipped in self._read():
             self.in_a_row = self.in_a_row + 1 if is_skipped else 0
-            if is_skipped:
-                bad.append(step)
+            if is_skipped and is_chief:
+                warn(f"step {step}: skipped, its loss or gradient is not finite")
             if self.in_a_row > self._most:
-                break
+                raise InputError(
+                    f"step {step}: the loss or gradient of {self.in_a_row} consecutive steps is not "
+                    "finite; the newest checkpoint is older; restart with a lower learning rate or a "
+                    "longer warm-up"
+                )
         self._unread = []
-        if bad and is_chief:
-            self._report(bad)
-        if self.in_a_row > self._most:
-            raise InputError(
-                f"step {bad[-1]}: the loss or gradient of {self.in_a_row} consecutive steps is not "
-                "finite; the newest checkpoint is older; restart with a lower learning rate or a longer "
-                "warm-up"
-            )
 
     def _read(self) -> Iterator[tuple[int, bool]]:
         """Yields the number of each step and whether it was skipped."""
@@ -252,25 +240,6 @@ class BadSteps:
             skipped, _ = means["skipped_updates"]
             flags = skipped.numpy() > 0
             yield from enumerate(flags, last - len(flags) + 1)
-
-    def _report(self, steps: Sequence[int]) -> None:
-        named = dict.fromkeys(steps, "")
-        if self._name_records is not None:
-            # Steps count from 1, batches from 0.
-            found = self._name_records([step - 1 for step in steps])
-            named = {step: f"; records: {_describe(found[step - 1])}" for step in steps}
-            # A killed run may have written the same steps.
-            lines = {line["step"]: line for line in files.read_json_lines(self._path)}
-            lines |= {step: {"step": step, "records": found[step - 1]} for step in steps}
-            files.write_json_lines(self._path, [lines[step] for step in sorted(lines)])
-        for step, records in named.items():
-            warn(f"step {step}: skipped, its loss or gradient is not finite{records}")
-
-
-def _describe(records: Mapping[str, Sequence[int]]) -> str:
-    named = [f"{path}, record {number}" for path in records for number in records[path]]
-    more = len(named) - _MAX_NAMED
-    return "; ".join(named[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def read_reports(output_dir: str) -> list[dict]:

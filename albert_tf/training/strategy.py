@@ -15,7 +15,8 @@ from albert_tf.options.parts import StrategyName
 
 _TF_CONFIG = "TF_CONFIG"
 # Kernels of Triton, which XLA would generate and time for each product. Without them it compiled a step
-# of ALBERT-base on an H200 in 41 s, with them in more than two minutes.
+# of ALBERT-base on an H200 in 41 s, with them in more than two minutes. XLA reads its flags once, when
+# TensorFlow makes its devices.
 _XLA_FLAG = "--xla_gpu_enable_triton_gemm"
 
 
@@ -28,11 +29,10 @@ def make_strategy(name: StrategyName, tpu: str | None = None) -> tf.distribute.S
     variable TF_CONFIG; `tpu` one per core of the TPU with a name or address, or `local` on a TPU VM.
     On GPUs it adds to the environment variable XLA_FLAGS what a short compilation needs.
     """
-    strategy = _make_once(name, tpu)
     flags = os.environ.get("XLA_FLAGS", "")
     if has_gpu() and _XLA_FLAG not in flags:
         os.environ["XLA_FLAGS"] = f"{flags} {_XLA_FLAG}=false"
-    return strategy
+    return _make_once(name, tpu)
 
 
 # Once per process: every new strategy numbers its collectives from the same start, so the first
@@ -51,8 +51,8 @@ def _make_once(name: StrategyName, tpu: str | None) -> tf.distribute.Strategy:
 
 
 def has_gpu() -> bool:
-    """Returns whether there is a GPU; finding one initialises it."""
-    return bool(tf.config.list_logical_devices("GPU"))
+    """Returns whether TensorFlow sees a GPU."""
+    return bool(tf.config.get_visible_devices("GPU"))
 
 
 def _make_multi_worker_mirrored() -> tf.distribute.Strategy:

@@ -120,8 +120,12 @@ def albert_tf_step(
     jit_compile: bool = False,
     remat: bool = False,
     strategy: str = "one_device",
+    updates: int = 1,
 ) -> Step:
-    """Returns the step of `run_pretraining.py`: its trainer, LAMB, both losses."""
+    """Returns the step of `run_pretraining.py`: its trainer, LAMB, both losses.
+
+    More `updates` than one are one call, as between two lines of its log.
+    """
     import tensorflow as tf
 
     from albert_tf.losses import PretrainingLoss
@@ -143,7 +147,7 @@ def albert_tf_step(
         jit_compile=jit_compile,
     )
     iterator = trainer.distribute(tf.data.Dataset.from_tensors(workload.batch()).repeat())
-    return lambda: trainer.train_steps(iterator, 1)["gradient_norm"][0][0]
+    return lambda: trainer.train_steps(iterator, updates)["gradient_norm"][0][-1]
 
 
 def transformers_step(workload: Workload, compiled: bool = False, gathered: bool = False) -> Step:

@@ -1,6 +1,7 @@
 """How kinds read the user's own data: columns, labels, and the mistakes in them."""
 
 import dataclasses
+import re
 
 import pytest
 
@@ -108,7 +109,11 @@ def test_mistakes_in_rows_are_named(row, message):
 
 
 @pytest.mark.parametrize(
-    ("label", "text"), [(1, "1"), (2.0, "2"), (0.25, "0.25"), (True, "True"), ("a|b", "a|b")]
+    ("label", "text"),
+    [
+        *((1, "1"), (2.0, "2"), ("2.0", "2"), (0.25, "0.25"), (True, "True"), ("a|b", "a|b")),
+        *((["pos"], "pos"), (" very\tgood\n", "very good")),
+    ],
 )
 def test_labels_of_other_types_are_text(label, text):
     (example,) = Classification().read([{"text": "a", "label": label}], "train")
@@ -189,21 +194,53 @@ def test_columns_of_labels():
     for kind in ("classification", "multi_label"):
         assert recognise(Table.read(data), kind) == MultiLabel(labels=("z", "a"))
     with pytest.raises(InputError, match=r"^dev\[0\]: label_z is '2'; expected 0 or 1"):
-        MultiLabel(labels=("z",)).read(rows(("text", "label_z"), ("x", "2")), "dev")
+        MultiLabel().read(rows(("text", "label_z", "label_a"), ("x", "2", "1")), "dev")
     with pytest.raises(InputError, match="columns of the labels z, a; expected a, y, as in"):
         MultiLabel(labels=("a", "y")).read(data, "dev")
-    for names in (("label_a", "label_a"), ("label_a|b",), ("label_",)):
-        table = Table("train", ("text", *names), [["x", *"00"]], [1])
+    for names in (("label_a", "label_a"), ("label_a|b", "label_c"), ("label_", "label_a")):
+        table = Table("train", ("text", *names), [["x", "0", "0"]], [1])
         with pytest.raises(InputError, match=r"has the column 'label_.*'; expected names of"):
             recognise(table, "classification")
     unlabelled = MultiLabel().read([{"text": "x", "label": []}], "train")
     with pytest.raises(InputError, match=r"^rows.csv: no row has a label; expected one label or m"):
         MultiLabel().fit_labels(unlabelled, "rows.csv")
-    with pytest.raises(InputError, match="has the column 'label_z' and no column 'label'; a score"):
+    with pytest.raises(InputError, match="has columns or vectors of the labels z, a; a score"):
         recognise(Table.read(data), "regression")
     # Beside a column of all labels they are columns like any other.
     data = rows(("text_a", "label_source", "label"), ("first", "us", "yes"))
     assert recognise(Table.read(data), "classification") == Classification()
+
+
+@pytest.mark.parametrize(
+    "vectors",
+    [([1, 0, 1], [0, 0, 0]), ("[1, 0, 1]", "[0 0 0]"), ([True, False, True], [False] * 3)],
+)
+def test_vectors_of_labels(vectors):
+    data = [{"text": "x", "Labels": vector} for vector in vectors]
+    kind = recognise(Table.read(data), "classification")
+    assert kind == MultiLabel(labels=("0", "1", "2"))
+    assert [example.label for example in kind.read(data, "dev")] == ["0|2", ""]
+    named = MultiLabel(labels=("a", "b", "c"))
+    assert [example.label for example in named.read(data, "dev")] == ["a|c", ""]
+    with pytest.raises(InputError, match=r"^dev: received 3 labels in each row; expected 2, as in"):
+        MultiLabel(labels=("a", "b")).read(data, "dev")
+
+
+def test_a_single_column_of_numbered_labels_has_classes():
+    data = rows(("text", "label_id"), ("x", "0"), ("y", "1"))
+    assert recognise(Table.read(data), "classification") == Classification()
+    assert [example.label for example in Classification().read(data, "train")] == ["0", "1"]
+
+
+def test_truth_values_are_zeros_and_ones():
+    data = rows(("text", "label_a", "LABEL_b"), ("x", "True", 0.0), ("y", False, "1.0"))
+    kind = recognise(Table.read(data), "classification")
+    assert [example.label for example in kind.read(data, "train")] == ["a", "b"]
+
+
+def test_names_with_the_separator_of_sets_are_refused():
+    with pytest.raises(InputError, match=r"^dev\[0\]: the label 'a\|b' has \|, which separates"):
+        MultiLabel().read([{"text": "x", "label": ["a|b", "c"]}], "dev")
 
 
 CHOICES = ("label", "article", "question", "choice_a", "choice_b", "choice_c")
@@ -300,6 +337,7 @@ def fit(class_weights, counts):
         ("balanced", (10 / 18, 10 / 2)),
         ("yes:3", (1 / 1.2, 3 / 1.2)),
         ("no:0.5,yes:9", (0.5 / 1.35, 9 / 1.35)),
+        ('{"no": 0.5, "yes": 9}', (0.5 / 1.35, 9 / 1.35)),
     ],
 )
 def test_weights_of_labels_are_one_on_average(class_weights, weights):
@@ -310,13 +348,14 @@ def test_weights_of_labels_are_one_on_average(class_weights, weights):
     ("class_weights", "message"),
     [
         ("maybe:2", "unknown label 'maybe'; expected 'no', 'yes'"),
-        ("yes:0", "received 'yes:0'; expected none, balanced or label:weight,..."),
-        ("yes", "received 'yes'; expected none, balanced or label:weight,..."),
+        ("yes:0", "received 'yes:0'; expected none, balanced, label:weight,..."),
+        ("yes", "received 'yes'; expected none, balanced, label:weight,..."),
         ("yes:2,no:x", "received 'no:x'; expected none, balanced"),
+        ('{"yes": []}', r"received 'yes:\[\]'; expected none, balanced"),
     ],
 )
 def test_mistakes_in_weights_are_named(class_weights, message):
-    with pytest.raises(InputError, match=f"^--class_weights={class_weights}: {message}"):
+    with pytest.raises(InputError, match=f"^--class_weights={re.escape(class_weights)}: {message}"):
         fit(class_weights, {"no": 9, "yes": 1})
 
 

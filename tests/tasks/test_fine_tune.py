@@ -135,7 +135,10 @@ def test_answers_to_questions(trained, tmp_path, eagerly):
         ({"deterministic": True}, "^deterministic: expected before TensorFlow runs anything"),
         ({"train": [{"text": "a", "label": None}]}, r"^train\[0\]: the label is missing"),
         ({"train": "gone.csv"}, "^--train_file: no file 'gone.csv'$"),
-        ({"train": [{"text": "a", "labels": ["x"]}]}, "^kind='classification': the columns of"),
+        (
+            {"train": [{"text": "a", "labels": ["x", "y"]}]},
+            "^kind='classification': the columns of",
+        ),
     ],
 )
 def test_mistakes_are_one_line(data, trained, tmp_path, arguments, message):

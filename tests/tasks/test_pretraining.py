@@ -25,7 +25,6 @@ from albert_tf.training.reports import read_reports
 from tests.helpers import tiny_config
 from tests.tasks.language import (
     LENGTH,
-    PREDICTIONS,
     make_dynamic_options,
     make_options,
     spoil,
@@ -148,26 +147,6 @@ def write_few(folder, count):
     path = folder / "few.tfrecord"
     write_language(path, count, seed=1)
     return path, {"input_file": (str(path),), "eval_input_file": (), "do_eval": False}
-
-
-@pytest.mark.slow
-def test_warning_names_the_records_of_a_skipped_step(language_data, tmp_path, capsys):
-    path, changes = write_few(tmp_path, 40)
-    spoil(path, 23, "masked_lm_weights", [float("nan")] * PREDICTIONS)
-    changes |= {"train_batch_size": 4, "log_steps": 1}
-    # All records are seen once in ten steps.
-    for num_train_steps in (9, 10):
-        run(make_options(language_data, tmp_path, **changes, num_train_steps=num_train_steps))
-    (line,) = map(json.loads, (tmp_path / "bad_steps.jsonl").read_text().splitlines())
-    ((named_path, numbers),) = line["records"].items()
-    assert named_path == str(path)
-    assert len(numbers) == 4
-    assert 23 in numbers
-    counts = [report["skipped_updates"] for report in read_reports(tmp_path)]
-    assert counts == [int(step >= line["step"]) for step in range(1, 11)]
-    warning = capsys.readouterr().err
-    assert f"step {line['step']}: skipped, its loss or gradient is not finite; records: " in warning
-    assert f"{path}, record 23" in warning
 
 
 def test_bad_record_ends_the_run_with_one_line(language_data, tmp_path):

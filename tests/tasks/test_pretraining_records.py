@@ -2,16 +2,28 @@
 
 import dataclasses
 import json
+import pathlib
 import shutil
 
 import pytest
+import tensorflow as tf
 
 from albert_tf import files
+from albert_tf.data.pretraining import record_files
 from albert_tf.errors import InputError
-from albert_tf.tasks import pretraining_records
 from albert_tf.tasks.common import load_config
-from albert_tf.tasks.pretraining_records import fill_sizes, open_records, save_records
-from tests.tasks.language import LENGTH, PREDICTIONS, make_dynamic_options, make_options
+from albert_tf.tasks.pretraining_records import (
+    explain_bad_records,
+    fill_sizes,
+    open_records,
+    save_counts,
+)
+from tests.tasks.language import (
+    LENGTH,
+    PREDICTIONS,
+    make_dynamic_options,
+    make_options,
+)
 
 
 def open_both(options):
@@ -126,18 +138,31 @@ def test_another_vocabulary_is_refused(language_data, tmp_path):
     with pytest.raises(InputError, match=r"vocab\.txt has 96 pieces; .*vocab_size 97"):
         open_both(options)
     vocab_file.write_text("\n".join(pieces[::-1]))
-    with pytest.raises(InputError, match=r"record 1: begins with \[2\], but \[CLS\] is 94"):
-        open_both(options)
-    endings = [f"##s{n}" for n in range(92)]
-    vocab_file.write_text("\n".join(pieces[:5] + endings))
-    with pytest.raises(InputError, match=r"record 1: token_boundary of id 8\d is 1, but 0 by"):
+    with pytest.raises(InputError, match=r"record 1: begins with id 2, but \[CLS\] is 94"):
         open_both(options)
 
 
-def test_records_are_counted_once(language_data, tmp_path, monkeypatch):
-    options = make_options(language_data, tmp_path)
+def describe(path, count):
+    """Writes the stats file of a file of records."""
+    counts = {path.name: {"bytes": path.stat().st_size, "records": count}}
+    write_stats(path.with_suffix(".stats.json"), shards=counts)
+
+
+def test_foreign_records_are_counted_once_and_ours_not_at_all(language_data, tmp_path, monkeypatch):
+    data = shutil.copytree(language_data, tmp_path / "data")
+    options = make_options(data, tmp_path)
     made, _ = open_records(options, load_config(options))
-    save_records(options, made)
-    monkeypatch.setattr(pretraining_records, "scan_files", None)
-    loaded = open_both(options)
-    assert [records.files for records in loaded] == [each.files for each in made.values()]
+    save_counts(options, made)
+    monkeypatch.setattr(record_files, "scan", None)
+    assert open_both(options) == list(made.values())
+    (tmp_path / "records.json").unlink()
+    for (file,) in (each.files for each in made.values()):
+        describe(pathlib.Path(file.path), file.count)
+    assert open_both(options) == list(made.values())
+
+
+def test_other_errors_than_those_of_records_stay_what_they_are(language_data, tmp_path):
+    options = make_options(language_data, tmp_path)
+    records, _ = open_records(options, load_config(options))
+    with pytest.raises(tf.errors.InvalidArgumentError), explain_bad_records(records):
+        tf.reshape(tf.zeros(3), (2, 2))

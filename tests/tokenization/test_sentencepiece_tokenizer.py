@@ -110,3 +110,18 @@ def test_piece_that_is_no_text_is_named(small_model_file, small_tokenizer, tmp_p
     with pytest.raises(InputError, match=r"damaged\.model: the file is damaged: ") as error:
         AlbertTokenizer(str(damaged))
     assert str(error.value).endswith(f"the piece {damaged_piece!r} is not UTF-8")
+
+
+def test_no_special_piece_is_ordinary_however_the_vocabulary_marks_it(tmp_path):
+    symbols = {"control_symbols": ["[CLS]"], "user_defined_symbols": ["[SEP]", "[MASK]", "<x>"]}
+    path = tmp_path / "marked.model"
+    path.write_bytes(train_model(**symbols))
+    tokenizer = AlbertTokenizer(str(path))
+    special = {
+        tokenizer.pad_id,
+        tokenizer.unk_id,
+        tokenizer.cls_id,
+        tokenizer.sep_id,
+        tokenizer.mask_id,
+    }
+    assert set(range(tokenizer.vocab_size)) - {*tokenizer.ordinary_ids.tolist()} == special

@@ -1,8 +1,11 @@
 """Finds the columns of texts and labels in the user's own tables, by their usual names."""
 
 import dataclasses
+import itertools
+import re
 import string
 from collections.abc import Sequence
+from typing import Any
 
 from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.data.fine_tuning.tsv import LABEL_SEPARATOR, Columns, quote_names
@@ -27,6 +30,7 @@ _LABELS = ("label", "labels", "target", "class", "category", "score")
 
 _CHOICE = "choice_"
 _LABEL = "label_"
+_VECTOR = re.compile(r"\[ *[01](?:[ ,]+[01])+ *\]")
 
 
 def find_columns(
@@ -37,7 +41,9 @@ def find_columns(
     The table's `names` override what is found; upper and lower case are alike.
     """
     texts = _find_texts(table, _QUESTIONS if choices else _PAIRS)
-    return Columns(*texts, _find_label(table, may_lack_label), choices=tuple(choices))
+    columns = {column.lower(): column for column in table.columns}
+    label = _find_label(table, may_lack_label)
+    return Columns(*texts, label, choices=tuple(columns[name] for name in choices))
 
 
 def has_label(table: Table) -> bool:
@@ -63,7 +69,7 @@ def hide_labels(table: Table) -> Table:
 
 def choice_columns(table: Table) -> list[str]:
     """Returns the columns `choice_a`, `choice_b`, ..., sorted."""
-    found = sorted({name for name in table.columns if name.startswith(_CHOICE)})
+    found = sorted({name.lower() for name in table.columns if name.lower().startswith(_CHOICE)})
     expected = choice_names(max(2, len(found)))
     if found and found != expected:
         raise InputError(
@@ -79,10 +85,15 @@ def choice_names(count: int) -> list[str]:
 
 
 def label_names(table: Table) -> tuple[str, ...]:
-    """Returns the names of the labels that have columns, if there is no column of all labels."""
-    names = tuple(name.removeprefix(_LABEL) for name in table.columns if name.startswith(_LABEL))
-    if not names or has_label(table):
-        return ()
+    """Returns the names of the labels of which a row may have any number; () if it has one label.
+
+    They are those of the columns `label_<name>`, or the places in vectors of 0 and 1.
+    """
+    columns = _label_columns(table)
+    if has_label(table):
+        vectors = _read_vectors(table)
+        return tuple(map(str, range(len(vectors[0])))) if vectors else ()
+    names = tuple(column[len(_LABEL) :] for column in columns)
     for name in names:
         if not name or LABEL_SEPARATOR in name or names.count(name) > 1:
             raise InputError(
@@ -92,26 +103,78 @@ def label_names(table: Table) -> tuple[str, ...]:
     return names
 
 
-def join_label_columns(table: Table, names: Sequence[str]) -> Table:
-    """Returns a table with the column `label` in place of columns of 0 and 1."""
+def join_labels(table: Table, names: Sequence[str]) -> Table:
+    """Returns a table with lists of names in place of vectors, or of columns, of 0 and 1.
+
+    A table that has neither is returned as it is. `names` are those of the training set, if known.
+    """
     found = label_names(table)
-    if set(found) != set(names):
+    if not found:
+        return table
+    names = names or found
+    vectors = _read_vectors(table) if has_label(table) else None
+    if vectors is None and set(found) != set(names):
         raise InputError(
             f"{table.name}: received columns of the labels {', '.join(found)}; expected "
             f"{', '.join(names)}, as in the training file"
         )
-    places = {name: table.columns.index(_LABEL + name) for name in names}
-    joined = []
-    for number, fields in zip(table.numbers, table.rows, strict=True):
-        chosen = []
-        for name, place in places.items():
-            if fields[place] not in ("0", "1", 0, 1):
-                raise InputError(
-                    f"{table.place(number)}: {_LABEL}{name} is '{fields[place]}'; expected 0 or 1"
-                )
-            chosen += [name] * int(fields[place])
-        joined.append([*fields, chosen])
-    return dataclasses.replace(table, columns=(*table.columns, "label"), rows=joined)
+    if vectors and len(names) != len(found):
+        raise InputError(
+            f"{table.name}: received {len(found)} labels in each row; expected {len(names)}, as in the "
+            "training file"
+        )
+    if vectors is None:
+        columns = dict(zip(found, _label_columns(table), strict=True))
+        places = [table.columns.index(columns[name]) for name in names]
+        vectors = [
+            [_flag(table, number, fields, place) for place in places]
+            for number, fields in zip(table.numbers, table.rows, strict=True)
+        ]
+    joined = [
+        [*fields, [name for name, is_set in zip(names, vector, strict=True) if is_set]]
+        for fields, vector in zip(table.rows, vectors, strict=True)
+    ]
+    hidden = ["" if column == _find_label(table, True) else column for column in table.columns]
+    return dataclasses.replace(
+        table,
+        columns=(*hidden, "label"),
+        rows=joined,
+        names=dataclasses.replace(table.names, label_column=None),
+    )
+
+
+def _label_columns(table: Table) -> list[str]:
+    """Returns the columns `label_<name>`; a single one is a column of classes, e.g. `label_id`."""
+    found = [column for column in table.columns if column.lower().startswith(_LABEL)]
+    return found if len(found) > 1 else []
+
+
+# A truth value, as sources have it -> the value.
+_FLAGS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
+
+
+def _flag(table: Table, number: int, fields: Sequence[Any], place: int) -> int:
+    flag = _FLAGS.get(str(fields[place]).strip().lower())
+    if flag is None:
+        raise InputError(
+            f"{table.place(number)}: {table.columns[place]} is '{fields[place]}'; expected 0 or 1"
+        )
+    return flag
+
+
+def _read_vectors(table: Table) -> list[list[int]] | None:
+    """Returns the labels of all rows if they are vectors of 0 and 1, of one length, also as text."""
+    column = table.columns.index(_find_label(table, False))
+    vectors = []
+    for row in table.rows:
+        cell = row[column]
+        if isinstance(cell, str) and _VECTOR.fullmatch(cell.strip()):
+            cell = re.findall(r"[01]", cell)
+        if not isinstance(cell, list):
+            return None
+        vectors.append([_FLAGS.get(str(value).lower()) for value in cell])
+    is_vector = len({len(vector) for vector in vectors}) == 1 and len(vectors[0]) > 1
+    return vectors if is_vector and None not in itertools.chain(*vectors) else None
 
 
 def _find_texts(table: Table, pairs: Sequence[tuple[str, str]]) -> tuple[str, str | None]:
@@ -148,6 +211,9 @@ def _find_label(table: Table, optional: bool) -> str | None:
         return _named(table, "label_column")
     columns = _by_usual_name(table)
     found = [columns[name] for name in _LABELS if name in columns]
+    numbered = [column for column in table.columns if column.lower().startswith(_LABEL)]
+    if not found and len(numbered) == 1:
+        return numbered[0]
     if len(found) > 1:
         raise InputError(
             f"{table.name}: the columns {quote_names(found)} may all be the label; --label_column chooses"

@@ -3,6 +3,7 @@
 import base64
 import os
 import tempfile
+from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
 import keras
@@ -73,9 +74,14 @@ class Preprocessor(keras.layers.Layer):
     def __call__(self, text_a, text_b=None, **kwargs):
         """Checks the texts and calls the layer.
 
+        Pairs may also come in one argument: a tuple of two batches, or a dictionary with the keys
+        `text_a` and `text_b`, as `tf.data` has them.
+
         Raises:
             InputError: they are not strings, or there are more of one kind than of the other.
         """
+        if text_b is None:
+            text_a, text_b = _as_pair(text_a)
         texts = [_as_strings("text_a", text_a)]
         if text_b is not None:
             texts.append(_as_strings("text_b", text_b))
@@ -164,6 +170,20 @@ def _restore_tokenizer(class_name: str, vocabulary: str, lower_case: bool) -> To
         path = os.path.join(folder, tokenizer_class.file_name)
         files.write_bytes(path, base64.b64decode(vocabulary))
         return tokenizer_class(path, lower_case)
+
+
+def _as_pair(texts) -> tuple[Any, Any]:
+    """Returns the first and the second texts of one argument, None if there are no second ones."""
+    if isinstance(texts, Mapping):
+        if not {"text_a"} <= set(texts) <= {"text_a", "text_b"}:
+            raise InputError(
+                f"Preprocessor: received the keys {', '.join(map(str, texts))}; expected text_a and, for "
+                "pairs, text_b"
+            )
+        return texts["text_a"], texts.get("text_b")
+    is_pair = isinstance(texts, tuple) and len(texts) == 2
+    # A tuple of strings is a batch.
+    return texts if is_pair and not isinstance(texts[0], str | bytes) else (texts, None)
 
 
 def _as_strings(name: str, texts) -> tf.Tensor | keras.KerasTensor:

@@ -31,6 +31,8 @@ _TYPE_NAMES = {
     object: "missing",
 }
 _MISSING = object()
+# Members of SQuAD's articles and passages, by which lists of these differ from rows.
+_QUESTION_LISTS = frozenset({"paragraphs", "qas"})
 
 
 class Answer(NamedTuple):
@@ -74,14 +76,17 @@ _ROW = {"id?": _ID, "question": str, "context": str}
 _ROW_ANSWERS = {"answers": {"text": [str], "answer_start": [int]}, "is_impossible?": bool}
 
 
-def read_questions(source: Any, name: str = "data", labelled: bool = True) -> list[SquadExample]:
+def read_questions(
+    source: Any, name: str = "data", labelled: bool = True, training: bool = False
+) -> list[SquadExample]:
     """Reads a file in SQuAD's format, or rows with `question`, `context` and `answers`.
 
     Rows are those of `datasets`' SQuAD: `answers` maps `text` and `answer_start` to lists, which are
-    empty for a question without an answer. `name` is what messages call a source in memory.
+    empty for a question without an answer; or they are objects, as in SQuAD's files. `name` is what
+    messages call a source in memory. In `training` ids have no use: they may be missing or the same.
     """
     if isinstance(source, str | os.PathLike) and _is_squad(os.fspath(source)):
-        return read_squad(os.fspath(source), labelled)
+        return read_squad(os.fspath(source), labelled, training)
     table = Table.read(source, name)
     layout = _ROW | (_ROW_ANSWERS if labelled else {})
     examples = []
@@ -90,13 +95,18 @@ def read_questions(source: Any, name: str = "data", labelled: bool = True) -> li
         cells = zip(table.columns, row, strict=True)
         record = {name: cell for name, cell in cells if not is_missing(cell)}
         place = table.place(number)
+        answers = record.get("answers")
+        if isinstance(answers, list) and all(isinstance(answer, Mapping) for answer in answers):
+            names = _ROW_ANSWERS["answers"]
+            record["answers"] = {name: [answer.get(name) for answer in answers] for name in names}
         _check_layout(record, layout, place)
         if not labelled:
             record["answers"] = None  # of any form
         elif len(record["answers"]["text"]) != len(record["answers"]["answer_start"]):
             raise InputError(f"{place}: expected as many of answers.text and answers.answer_start")
-        examples.append(_example({"id": str(number), **record}))
-        _note_id(places, examples[-1].id, place, place)
+        given = record.get("id", str(number))
+        record["id"] = _unique_id(places, given, place, place, training)
+        examples.append(_example(record))
     return examples
 
 
@@ -104,15 +114,26 @@ def _is_squad(path: str) -> bool:
     """Returns whether a file has SQuAD's format rather than rows; `.json` may also be JSON lines."""
     if not path.lower().endswith(".json"):
         return not is_table(path)
-    line = next(files.read_chunks(path), b"").partition(b"\n")[0].rstrip()
+    line = next(files.read_chunks(path), b"").partition(b"\n")[0].strip()
+    if line.startswith(b"["):
+        first = next(iter(files.read_json(path)), None)
+        return isinstance(first, Mapping) and not _QUESTION_LISTS.isdisjoint(first)
     return b'"data"' in line or not line.endswith(b"}")
 
 
-def _note_id(places: dict[str, str], id_: str, place: str, where: str) -> None:
-    """Adds the place of an id, which may have no other; `where` is the place in full."""
+def _unique_id(
+    places: dict[str, str], given: str | int, place: str, where: str, training: bool
+) -> str:
+    """Adds the place of an id, which may have no other, to `places`; returns the id as text.
+
+    In training, where ids do not matter, the place stands for an id that is there already. `where` is the
+    place in full.
+    """
+    id_ = str(given)
     first = places.setdefault(id_, place)
-    if first != place:
+    if first != place and not training:
         raise InputError(f"{where}: '{id_}' is also the id of {first}; expected unique ids")
+    return id_ if first == place else place
 
 
 def _example(record: Mapping[str, Any]) -> SquadExample:
@@ -124,11 +145,22 @@ def _example(record: Mapping[str, Any]) -> SquadExample:
     return SquadExample(*texts, answers, bool(record.get("is_impossible", not answers)))
 
 
-def read_squad(path: str, labelled: bool = True) -> list[SquadExample]:
-    """Reads a file with the layout `data[].paragraphs[].qas[]`, each with answers if `labelled`."""
+def read_squad(path: str, labelled: bool = True, training: bool = False) -> list[SquadExample]:
+    """Reads a file with the layout `data[].paragraphs[].qas[]`, each with answers if `labelled`.
+
+    The file may also be the list of `data`, or that of `paragraphs`. For `training` see `read_questions`.
+    """
     answers = {"answers" if labelled else "answers?": [{"text": str, "answer_start": int}]}
-    question = {"id": _ID, "question": str, **answers, "is_impossible?": bool}
+    question = {
+        "id?" if training else "id": _ID,
+        "question": str,
+        **answers,
+        "is_impossible?": bool,
+    }
     content = files.read_json(path)
+    if isinstance(content, list):
+        has_articles = all(isinstance(part, dict) and "paragraphs" in part for part in content)
+        content = {"data": content if has_articles else [{"paragraphs": content}]}
     _check_layout(content, {"data": [{"paragraphs": [{"context": str, "qas": [question]}]}]}, path)
     examples = []
     places: dict[str, str] = {}
@@ -136,8 +168,8 @@ def read_squad(path: str, labelled: bool = True) -> list[SquadExample]:
         for paragraph_number, paragraph in enumerate(article["paragraphs"]):
             for number, question in enumerate(paragraph["qas"]):
                 place = f"data[{article_number}].paragraphs[{paragraph_number}].qas[{number}]"
-                id_ = str(question["id"])
-                _note_id(places, id_, place, f"{path}: {place}.id")
+                given, where = question.get("id", place), f"{path}: {place}.id"
+                id_ = _unique_id(places, given, place, where, training)
                 texts = id_, question["question"], paragraph["context"]
                 found = question.get("answers", ())
                 answers = tuple(Answer(each["text"], each["answer_start"]) for each in found)

@@ -1,26 +1,28 @@
 r"""Reads rows with named columns from whatever holds them: files, and tables in memory.
 
 The format of a file is that of its name, without `.gz` or `.zst`: `.csv`, `.jsonl` (also `.ndjson` and
-`.json`), `.parquet`, and tab-separated values for all others. CSV and TSV follow RFC 4180: a
-quoted text may hold separators, line ends and doubled quotes. A folder is one that `save_to_disk` of
+`.json`, which may be one list), `.parquet`, and tab-separated values for all others. CSV follows RFC
+4180: a quoted text may hold separators, line ends and doubled quotes. So does TSV whose quotes are all
+closed; otherwise quotes are characters, as in GLUE's files. A folder is one that `save_to_disk` of
 `datasets` wrote.
 """
 
-import contextlib
 import csv
 import dataclasses
 import itertools
-import json
+import numbers
 import os
+import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 
 from albert_tf import files
+from albert_tf.data.fine_tuning import arrow
 from albert_tf.data.pretraining.input_files import decompress
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, warn
 from albert_tf.lazy import LazyModule
 from albert_tf.options import option
 
@@ -29,6 +31,9 @@ tf = LazyModule("tensorflow")
 _COMPRESSED = (".gz", ".zst")
 _JSON_LINES = (".jsonl", ".ndjson", ".json")
 _PARQUET = ".parquet"
+# What may separate columns in files that are named `.csv`: that of Excel depends on the language.
+_CSV_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+_QUOTED = re.compile(r'"(?:[^"]|"")*"')
 # Of `csv`, whose own is 128 Ki characters.
 _MAX_TEXT_LENGTH = 1 << 30
 
@@ -93,12 +98,15 @@ def is_missing(value: Any) -> bool:
         return not hasattr(value, "__len__")
 
 
-def as_text(value: Any) -> str:
-    """Returns a value as text, a whole number without a fraction."""
-    if isinstance(value, str):
-        return value
-    is_whole = hasattr(value, "is_integer") and value.is_integer()
-    return str(int(value)) if is_whole and not isinstance(value, bool) else str(value)
+def as_text(value: Any, place: str) -> str:
+    """Returns a text, or a number or truth value as a CSV file has it.
+
+    Raises:
+        InputError: it is anything else, e.g. a date, which programs write in different forms.
+    """
+    if not isinstance(value, str | numbers.Number):
+        raise InputError(f"{place}: received {type(value).__name__} in place of a text")
+    return str(value)
 
 
 def read_unquoted(path: str, has_header: bool, skip_short: bool = False) -> Table:
@@ -106,7 +114,13 @@ def read_unquoted(path: str, has_header: bool, skip_short: bool = False) -> Tabl
 
     With `skip_short`, rows with fewer columns than the first are left out.
     """
-    rows = [(number, line.split("\t")) for number, line in files.read_lines(path) if line]
+    return _split_at_tabs(path, files.read_lines(path), has_header, skip_short)
+
+
+def _split_at_tabs(
+    path: str, lines: Iterable[tuple[int, str]], has_header: bool = True, skip_short: bool = False
+) -> Table:
+    rows = [(number, line.split("\t")) for number, line in lines if line]
     if rows and any("\r" in field for field in rows[0][1]):
         raise InputError(_wrong_line_ends(f"{path}, line {rows[0][0]}"))
     if skip_short:
@@ -121,6 +135,9 @@ def _of_fields(
     path: str, rows: list[tuple[int, list[str]]], separators: str, has_header: bool = True
 ) -> Table:
     """Makes a table of the numbers of lines and their fields; `separators` is a rule for texts."""
+    # Spreadsheets leave empty rows below the last one.
+    while rows and not any(rows[-1][1]):
+        rows.pop()
     if not rows:
         raise InputError(f"{path}: holds no rows")
     width = len(rows[0][1])
@@ -152,22 +169,46 @@ def _suffix(path: str) -> str:
 
 def _read_path(path: str) -> Table:
     if tf.io.gfile.isdir(path):
-        return _read_folder(path)
+        return _of_rows(path, arrow.read_folder(path))
     suffix, content = _suffix(path), decompress(files.read_chunks(path), path)
     if suffix == _PARQUET:
-        with _arrow(path) as arrow:
-            table = arrow.parquet.read_table(arrow.BufferReader(b"".join(content)))
-        return _of_arrow(path, table, "row")
+        return _of_rows(path, arrow.read_parquet(path, b"".join(content)))
     lines = files.decode_lines(content, path, files.decode_strictly)
     if suffix in _JSON_LINES:
+        first = next(lines, (1, ""))
+        lines = itertools.chain([first], lines)
+        if first[1].lstrip().startswith("["):
+            text = "\n".join(line for _, line in lines)
+            values = files.parse_json(text, path)
+            return _of_mappings(path, values, range(len(values)), "")
         filled = [(number, line) for number, line in lines if line.strip()]
         values = [files.parse_json(line, path, number) for number, line in filled]
         return _of_mappings(path, values, [number for number, _ in filled], "line")
-    return _read_quoted(path, lines, "," if suffix == ".csv" else "\t")
+    if suffix != ".csv":
+        return _read_tabs(path, list(lines))
+    first = next(lines, (1, ""))
+    separator = next((each for each in _CSV_SEPARATORS if each in first[1]), ",")
+    if separator != ",":
+        warn(f"{path}: columns are separated by {_CSV_SEPARATORS[separator]}, not by commas")
+    return _read_quoted(path, itertools.chain([first], lines), separator)
+
+
+def _read_tabs(path: str, lines: Sequence[tuple[int, str]]) -> Table:
+    """Reads a TSV file; quotes are those of RFC 4180 if all fields that begin with one say so."""
+    rows = [line.split("\t") for _, line in lines if line]
+    quoted = [field for row in rows for field in row if field.startswith('"')]
+    are_closed = all(_QUOTED.fullmatch(field) for field in quoted)
+    if are_closed or len({len(row) for row in rows}) > 1:
+        table = _read_quoted(path, iter(lines), "\t")
+        if not are_closed:
+            warn(f"{path}: read quoted texts with tabs or ends of lines; {len(table.rows)} rows")
+        return table
+    warn(f"{path}: quotes are read as characters, since not all are closed in their column")
+    return _split_at_tabs(path, lines)
 
 
 def _read_quoted(path: str, lines: Iterator[tuple[int, str]], delimiter: str) -> Table:
-    csv.field_size_limit(_MAX_TEXT_LENGTH)
+    limit = csv.field_size_limit(_MAX_TEXT_LENGTH)
     reader = csv.reader((f"{line}\n" for _, line in lines), delimiter=delimiter, strict=True)
     rows, start = [], 1
     try:
@@ -184,7 +225,13 @@ def _read_quoted(path: str, lines: Iterator[tuple[int, str]], delimiter: str) ->
             f"{place}: {reason}; expected quotes around a text that begins with a quote, and each quote "
             'in it twice: ""'
         ) from error
+    finally:
+        csv.field_size_limit(limit)
     return _of_fields(path, rows, "needs quotes around it")
+
+
+def _of_rows(path: str, rows: Sequence[Any]) -> Table:
+    return _of_mappings(path, rows, range(1, 1 + len(rows)), "row")
 
 
 def _of_mappings(name: str, values: Sequence[Any], numbers: Sequence[int], unit: str) -> Table:
@@ -195,11 +242,14 @@ def _of_mappings(name: str, values: Sequence[Any], numbers: Sequence[int], unit:
             expected = "an object in braces" if unit else "a mapping from columns to values"
             raise InputError(f"{table.place(number)}: expected {expected}")
     keys = dict.fromkeys(itertools.chain.from_iterable(values))
-    return dataclasses.replace(
-        table,
-        columns=tuple(str(key).strip() for key in keys),
-        rows=[[value.get(key) for key in keys] for value in values],
-    )
+    rows = []
+    for number, value in zip(numbers, values, strict=True):
+        try:
+            rows.append([decode(value.get(key)) for key in keys])
+        except UnicodeDecodeError as error:
+            reason = f"holds {error.object!r}, which is not UTF-8"
+            raise InputError(f"{table.place(number)}: {reason}") from error
+    return dataclasses.replace(table, columns=tuple(str(key).strip() for key in keys), rows=rows)
 
 
 def _read_memory(source: Any, name: str) -> Table:
@@ -208,25 +258,25 @@ def _read_memory(source: Any, name: str) -> Table:
             f"{name}: holds the parts {', '.join(map(str, source))}; expected one of them"
         )
     if hasattr(source, "with_format") and hasattr(source, "__len__"):  # a datasets.Dataset
-        return _of_arrow(name, source.with_format("arrow")[:], "")
+        rows = arrow.to_mappings(source.with_format("arrow")[:])
+        return _of_mappings(name, rows, range(len(rows)), "")
     if hasattr(source, "columns") and hasattr(source, "iloc"):  # a pandas DataFrame
         source = source.to_dict("records")
+        while source and all(map(is_missing, source[-1].values())):
+            source.pop()
     if isinstance(source, bytes) or not isinstance(source, Sequence):
         raise InputError(
             f"{name}: received {type(source).__name__}; expected a path, a pandas DataFrame, a "
             "datasets.Dataset or a list of dictionaries"
         )
-    try:
-        rows = [decode(row) for row in source]
-    except UnicodeDecodeError as error:
-        raise InputError(f"{name}: holds {error.object!r}, which is not UTF-8") from error
-    return _of_mappings(name, rows, range(len(rows)), "")
+    return _of_mappings(name, source, range(len(source)), "")
 
 
 def decode(value: Any) -> Any:
-    """Returns a record, or a part of it, with texts and lists in place of bytes, arrays and so on.
+    """Returns a field, or all, with texts and lists in place of bytes, arrays and so on.
 
-    TensorFlow Datasets has both, and pandas reads the lists of Parquet files as arrays.
+    TensorFlow Datasets has both, older writers of Parquet files wrote texts as bytes, and pandas reads
+    lists from there as arrays.
     """
     if isinstance(value, bytes):
         return value.decode("utf-8")
@@ -236,70 +286,8 @@ def decode(value: Any) -> Any:
         return decode(value.to_list())
     if isinstance(value, np.ndarray):
         return decode(value.tolist())
+    if isinstance(value, np.integer | np.bool_):
+        return value.item()
     if isinstance(value, set):
         value = sorted(value, key=str)  # in any process the same order
     return [decode(part) for part in value] if isinstance(value, list | tuple) else value
-
-
-def _read_folder(path: str) -> Table:
-    splits, state = (os.path.join(path, name) for name in ("dataset_dict.json", "state.json"))
-    if tf.io.gfile.exists(splits):
-        names = ", ".join(files.read_json(splits)["splits"])
-        raise InputError(f"{path}: holds the parts {names}; expected the folder of one of them")
-    if not tf.io.gfile.exists(state):
-        raise InputError(
-            f"{path}: a folder; expected a file, or what save_to_disk of datasets wrote"
-        )
-    parts = []
-    for entry in files.read_json(state)["_data_files"]:
-        part = os.path.join(path, entry["filename"])
-        with _arrow(part) as arrow:
-            parts.append(arrow.ipc.open_stream(files.read_bytes(part)).read_all())
-    return _of_arrow(path, arrow.concat_tables(parts), "row")
-
-
-@contextlib.contextmanager
-def _arrow(path: str) -> Iterator[Any]:
-    """Yields pyarrow, whose errors name the file."""
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise InputError(
-            f"{path}: reading it needs the package pyarrow: pip install pyarrow"
-        ) from error
-    try:
-        yield pyarrow
-    except (pyarrow.ArrowException, OSError) as error:
-        raise InputError(f"{path}: cannot be read: {files.reason(error)}") from error
-
-
-def _of_arrow(name: str, table: Any, unit: str) -> Table:
-    """Makes a table of Arrow's; `datasets` keeps the names of labels in the metadata of the schema."""
-    about = json.loads((table.schema.metadata or {}).get(b"huggingface", b"{}"))
-    rows = table.to_pylist()
-    for column, feature in about.get("info", {}).get("features", {}).items():
-        names = _label_names(feature)
-        for row in rows if names and column in table.column_names else ():
-            row[column] = _label(row[column], names)
-    first = 1 if unit else 0
-    return _of_mappings(name, rows, range(first, first + len(rows)), unit)
-
-
-def _label_names(feature: Any) -> list[str] | None:
-    """Returns the names of the labels of a column, or of its lists; None if it has none."""
-    if isinstance(feature, list):  # how earlier versions wrote lists
-        return _label_names(next(iter(feature), None))
-    if not isinstance(feature, dict):
-        return None
-    is_label = feature.get("_type") == "ClassLabel"
-    return feature["names"] if is_label else _label_names(feature.get("feature"))
-
-
-def _label(value: Any, names: Sequence[str]) -> Any:
-    """Returns the name of a label's number, None for -1; of a list, the names."""
-    if isinstance(value, list):
-        return [_label(part, names) for part in value]
-    if not isinstance(value, int):
-        return value
-    return names[value] if value >= 0 else None

@@ -7,13 +7,12 @@ counts once in the loss, and is predicted where it was learnt.
 import dataclasses
 import itertools
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from albert_tf import files
+from albert_tf.data.fine_tuning.conll import WORDS, Sentence, is_conll, read_conll
 from albert_tf.data.fine_tuning.features import Features
 from albert_tf.data.fine_tuning.packing import (
     Passage,
@@ -21,31 +20,23 @@ from albert_tf.data.fine_tuning.packing import (
     encode_passage,
     find_max_context,
 )
-from albert_tf.data.fine_tuning.tables import Table, is_table
+from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.data.fine_tuning.tags import (
-    OUTSIDE,
-    Scheme,
     Span,
     TagTable,
-    check_next_tag,
+    check_tags,
     scheme_of,
     split_tag,
     tag_words,
+    to_bio,
 )
 from albert_tf.data.fine_tuning.tsv import Example, check_label
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, warn
 from albert_tf.progress import SECONDS_WITHOUT_PROGRESS, Progress
 from albert_tf.tokenization import Tokenizer
 from albert_tf.tokenization.interface import WordTables, begin_words, word_tables
 
-# Between documents in the files of CoNLL-2003.
-_DOCUMENT = "-DOCSTART-"
-_SEPARATORS = re.compile("[ \t]+")
-_WORDS = ("tokens", "words")
 _TAGS = ("ner_tags", "tags", "labels")
-
-# Id of a text, the place of each word, the words, and their tags, if known.
-_Sentence = tuple[str, Sequence[str], Sequence[str], Sequence[str] | None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,15 +55,15 @@ def read_tagged(source: Any, split: str, labels: Sequence[str] | None) -> list[T
 
     A row has `text` and `spans`, a list of objects with `start`, `end` and `label`, or of lists of the
     three, whose offsets count characters (code points); or lists of words, `tokens`, and of tags,
-    `ner_tags`. A line of a CoNLL file has a word in the first column and its tag, BIO or BIOES, in the
-    last column; an empty line ends a text. A test set may lack the tags, or `spans`.
+    `ner_tags`. A line of a CoNLL file has a word in the first column, or in the second after its number,
+    and its tag in the last column; an empty line ends a text. A test set may lack the tags, or `spans`.
 
-    The source is a CoNLL file, whose name may be any that `is_table` does not know, or what `Table.read`
-    takes. `labels` are those that exist; None accepts all.
+    The source is a CoNLL file, or what `Table.read` takes. `labels` are those that exist; None accepts
+    all.
     """
-    if isinstance(source, str | os.PathLike) and not is_table(os.fspath(source)):
+    if is_conll(source):
         name = os.fspath(source)
-        texts = list(_make_texts([*_read_conll(name, split)], labels))
+        texts = list(_make_texts([*read_conll(name, split)], labels))
     else:
         table = Table.read(source, split)
         name = table.name
@@ -97,11 +88,11 @@ def collect_labels(texts: Sequence[TaggedText], path: str) -> tuple[str, ...]:
 
 def _read_table(table: Table, split: str, labels: Sequence[str] | None) -> Iterator[TaggedText]:
     rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
-    of_text = table.names.text_column or _find_column(table, ("text", *_WORDS))
-    if of_text in _WORDS or isinstance(rows[0].get(of_text), list):
+    of_text = table.names.text_column or _find_column(table, ("text", *WORDS))
+    if of_text.lower() in WORDS or isinstance(rows[0].get(of_text), list):
         yield from _make_texts([*_read_words(table, rows, split, of_text)], labels)
         return
-    of_spans = table.names.label_column or "spans"
+    of_spans = table.names.label_column or _find_column(table, ("spans",))
     for number, row in zip(table.numbers, rows, strict=True):
         place, text, spans = table.place(number), row.get(of_text), row.get(of_spans)
         if not isinstance(text, str) or not text.strip():
@@ -116,12 +107,13 @@ def _read_table(table: Table, split: str, labels: Sequence[str] | None) -> Itera
 
 
 def _find_column(table: Table, names: Sequence[str]) -> str:
-    return next((name for name in names if name in table.columns), names[0])
+    columns = {column.lower(): column for column in table.columns}
+    return next((columns[name] for name in names if name in columns), names[0])
 
 
 def _read_words(
     table: Table, rows: Sequence[Mapping[str, Any]], split: str, of_words: str
-) -> Iterator[_Sentence]:
+) -> Iterator[Sentence]:
     names = [of_words, table.names.label_column or _find_column(table, _TAGS)]
     for number, row in zip(table.numbers, rows, strict=True):
         place, (words, tags) = table.place(number), map(row.get, names)
@@ -149,7 +141,10 @@ def _read_spans(
 
 
 def _read_span(place: str, text: str, value: Any, labels: Sequence[str] | None) -> Span:
-    parts = [*map(value.get, Span._fields)] if isinstance(value, dict) else value
+    parts = value
+    if isinstance(value, dict):
+        # Of doccano: `start_offset` and `end_offset`.
+        parts = [value.get(name, value.get(f"{name}_offset")) for name in Span._fields]
     if not isinstance(parts, list) or [type(part) for part in parts] != [int, int, str]:
         raise InputError(
             f"{place}: received the span {_shown(value)}; expected an object with the whole numbers "
@@ -162,43 +157,22 @@ def _read_span(place: str, text: str, value: Any, labels: Sequence[str] | None) 
             f"the text, which has {len(text)}"
         )
     part = text[span.start : span.end]
-    if part != part.strip():
+    if not part.strip():
         raise InputError(
-            f"{place}: the span {span.start} to {span.end} is {_shown(part)}; expected no white space at "
-            "its ends"
+            f"{place}: the span {span.start} to {span.end} is {_shown(part)}; expected a visible one"
         )
     check_label(place, span.label, labels)
-    return span
-
-
-def _read_conll(path: str, split: str) -> Iterator[_Sentence]:
-    lines = [
-        (number, _SEPARATORS.split(line.strip(" \t"))) for number, line in files.read_lines(path)
-    ]
-    width = None
-    for is_between, group in itertools.groupby(lines, lambda line: line[1][0] in ("", _DOCUMENT)):
-        if is_between:
-            continue
-        numbers, rows = zip(*group, strict=True)
-        places = [f"{path}, line {number}" for number in numbers]
-        width = width or len(rows[0])
-        for place, fields in zip(places, rows, strict=True):
-            if len(fields) != width:
-                raise InputError(
-                    f"{place}: columns: received {len(fields)}, expected {width} as in the first line"
-                )
-            if width == 1 and split != "test":
-                raise InputError(
-                    f"{place}: received one column; expected a word and, last, its tag"
-                )
-        tags = [fields[-1] for fields in rows] if width > 1 else None
-        yield f"{split}-{numbers[0]}", places, [fields[0] for fields in rows], tags
+    start = span.start + len(part) - len(part.lstrip())
+    return span._replace(start=start, end=start + len(part.strip()))
 
 
 def _make_texts(
-    sentences: Sequence[_Sentence], labels: Sequence[str] | None
+    sentences: Sequence[Sentence], labels: Sequence[str] | None
 ) -> Iterator[TaggedText]:
-    scheme = scheme_of(tag for *_, tags in sentences for tag in tags or ())
+    name, read = to_bio([tags for *_, tags in sentences if tags is not None])
+    if name not in ("BIO", "BIOES"):
+        warn(f"{sentences[0][1][0]}: the tags are read as {name}")
+    read, scheme = iter(read), scheme_of(tag for tags in read for tag in tags)
     for guid, places, words, tags in sentences:
         for place, word in zip(places, words, strict=True):
             if not word.strip():
@@ -209,33 +183,10 @@ def _make_texts(
         limits = [(end - 1 - len(word), end - 1) for end, word in zip(ends, words, strict=True)]
         spans = None
         if tags is not None:
-            _check_tags(tags, places, scheme, labels)
+            tags = next(read)
+            check_tags(tags, places, scheme, labels)
             spans = tuple(_join_words(limits, tags))
         yield TaggedText(guid, " ".join(words), spans=spans, words=tuple(limits))
-
-
-def _check_tags(
-    tags: Sequence[str], places: Sequence[str], scheme: Scheme, labels: Sequence[str] | None
-) -> None:
-    before = OUTSIDE
-    for place, tag in zip(places, tags, strict=True):
-        parts = split_tag(tag)
-        if parts is None:
-            raise InputError(
-                f"{place}: unknown tag {_shown(tag)}; expected O, or B-, I-, E- or S- before a label"
-            )
-        if tag != OUTSIDE:
-            check_label(place, parts[1], labels)
-        if expected := check_next_tag(scheme, before, tag):
-            raise InputError(
-                f"{place}: received the tag {tag} after {before}; expected {expected} ({scheme})"
-            )
-        before = tag
-    if expected := check_next_tag(scheme, before, OUTSIDE):
-        raise InputError(
-            f"{places[-1]}: received the tag {before} at the end of a text; expected {expected} after it "
-            f"({scheme})"
-        )
 
 
 def _join_words(words: Sequence[tuple[int, int]], tags: Sequence[str]) -> Iterator[Span]:

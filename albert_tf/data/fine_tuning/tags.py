@@ -2,7 +2,7 @@
 
 In BIO, `B-PER` is the first word of a span of the label PER, `I-PER` each further one, `O` any word
 outside of spans. In BIOES a span also ends with `E-PER`, and `S-PER` is a span of one word. Models that
-are trained here learn BIO; files, and models from elsewhere, may have either.
+are trained here learn BIO; models from elsewhere may have either, and files other schemes, too.
 
 Predicted tags need not be a valid sequence. They are read as in the CoNLL evaluation
 (https://www.clips.uantwerpen.be/conll2000/chunking/conlleval.txt): a span goes on as long as the label
@@ -10,11 +10,13 @@ stays the same, no B or S begins another one, and no E or S has ended it.
 """
 
 import dataclasses
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
 
+from albert_tf.data.fine_tuning.tsv import check_label
 from albert_tf.errors import InputError
 
 Scheme = Literal["BIO", "BIOES"]
@@ -71,6 +73,68 @@ def check_next_tag(scheme: Scheme, before: str, tag: str) -> str | None:
         return None
     first = f"B-{label} or S-{label}" if scheme == "BIOES" else f"B-{label}"
     return f"{first}, with which a span begins"
+
+
+def check_tags(
+    tags: Sequence[str], places: Sequence[str], scheme: Scheme, labels: Sequence[str] | None
+) -> None:
+    """Raises an `InputError` if the tags of a text are no sequence of the scheme.
+
+    `places` are where the tags are, for messages; `labels` those that exist, None for any.
+    """
+    before = OUTSIDE
+    for place, tag in zip(places, tags, strict=True):
+        parts = split_tag(tag)
+        if parts is None:
+            raise InputError(
+                f"{place}: unknown tag {tag!r:.80}; expected O, or B-, I-, E- or S- before a label"
+            )
+        if tag != OUTSIDE:
+            check_label(place, parts[1], labels)
+        if expected := check_next_tag(scheme, before, tag):
+            raise InputError(
+                f"{place}: received the tag {tag} after {before}; expected {expected} ({scheme})"
+            )
+        before = tag
+    if expected := check_next_tag(scheme, before, OUTSIDE):
+        raise InputError(
+            f"{places[-1]}: received the tag {before} at the end of a text; expected {expected} after it "
+            f"({scheme})"
+        )
+
+
+def to_bio(texts: Sequence[Sequence[str]]) -> tuple[str, list[Sequence[str]]]:
+    """Returns the name of the scheme of the tags of some texts, and the tags in BIO or BIOES.
+
+    In BILOU, L is BIOES's E and U its S. In IOB1 a span begins with I unless it follows one of the same
+    label, and in IO always. Tags that are B and I alone have the label `SPAN`.
+    """
+    tags = {tag for text in texts for tag in text}
+    if tags & {"B", "I"} and tags <= {"B", "I", OUTSIDE}:
+        bare = {"B": "B-SPAN", "I": "I-SPAN", OUTSIDE: OUTSIDE}
+        name, texts = to_bio([[bare[tag] for tag in text] for text in texts])
+        return f"{name} without labels", texts
+    if any(tag.startswith(("L-", "U-")) for tag in tags):
+        bioes = {"L-": "E-", "U-": "S-"}
+        return "BILOU", [[bioes.get(tag[:2], tag[:2]) + tag[2:] for tag in text] for text in texts]
+    if any(tag.startswith(("E-", "S-")) for tag in tags):
+        return "BIOES", list(texts)
+    # Whether spans begin with B, I where they might begin with either, or B right behind their like.
+    begins = {
+        tag[:1] + ("" if before[2:] != tag[2:] else "+")
+        for text in texts
+        for before, tag in itertools.pairwise((OUTSIDE, *text))
+        if tag != OUTSIDE
+    }
+    if "I" not in begins or "B" in begins:
+        return "BIO", list(texts)
+    return "IOB1" if "B+" in begins else "IO", [
+        [
+            "B" + tag[1:] if tag[:2] == "I-" and before[2:] != tag[2:] else tag
+            for before, tag in itertools.pairwise((OUTSIDE, *text))
+        ]
+        for text in texts
+    ]
 
 
 @dataclasses.dataclass(frozen=True)

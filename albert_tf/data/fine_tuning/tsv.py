@@ -5,12 +5,13 @@ import dataclasses
 import hashlib
 import json
 import math
+import re
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from albert_tf.data.fine_tuning.tables import Table, as_text, is_missing, read_unquoted
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, warn
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,23 +92,34 @@ def make_examples(
     """Makes an example of each row.
 
     The split, `train`, `dev` or `test`, is the prefix of the ids of rows without one. In a test set rows
-    may lack labels. `labels` are those that exist; None accepts all.
+    may lack labels. `labels` are those that exist; None accepts all. Rows without a text are left out of
+    a training set with a warning, and refused elsewhere.
     """
     positions = _find_positions(table, columns)
     # Lines count from 0 in the ids, as in the original.
     first = 1 if table.unit else 0
-    examples = []
+    examples, numbers, faults = [], [], []
     for number, row in zip(table.numbers, table.rows, strict=True):
         cells = {name: row[position] for name, position in positions.items()}
         place = table.place(number)
         label = cells.pop("label", None)
-        values = {name: _read_text(place, name, cell, columns) for name, cell in cells.items()}
+        values = {name: _read_text(place, cell) for name, cell in cells.items()}
+        if empty := _empty_texts(values, columns):
+            faults.append(f"{place}: the {'text' if empty[0] == 'text_a' else empty[0]} is empty")
+            if split == "train":
+                continue
+            raise InputError(faults[0])
         if columns.label is not None and not (label is None and split == "test"):
             values["label"] = _read_label(place, label, labels)
         choices = tuple(values.pop(name) for name in columns.choices)
         guid = f"{split}-{number - first}"
         examples.append(Example(**{"guid": guid, "choices": choices} | values))
-    for number, example in zip(table.numbers, examples, strict=True):
+        numbers.append(number)
+    if faults and not examples:
+        raise InputError(faults[0])
+    if faults:
+        warn(f"{faults[0]}; left out: {len(faults)} of {len(table.rows)} rows")
+    for number, example in zip(numbers, examples, strict=True):
         if (example.label is None) != (examples[0].label is None):
             raise InputError(
                 f"{table.place(number)}: expected a label in all rows, or in none, as in the first one"
@@ -171,34 +183,49 @@ def _find_positions(table: Table, columns: Columns) -> dict[str, int]:
     return {field: table.columns.index(name) for field, name in found.items()}
 
 
-def _read_text(place: str, name: str, cell: Any, columns: Columns) -> str:
-    if isinstance(cell, list | dict):
-        raise InputError(f"{place}: received {type(cell).__name__} in place of a text")
-    text = "" if is_missing(cell) else as_text(cell)
+def _read_text(place: str, cell: Any) -> str:
+    return "" if is_missing(cell) else as_text(cell, place)
+
+
+def _empty_texts(values: Mapping[str, str], columns: Columns) -> list[str]:
+    """Returns the names of the texts that a row needs and lacks."""
     required = () if columns.broken_rows else ("text_a", *columns.choices)
-    if name in required and not text.strip():
-        raise InputError(f"{place}: the {'text' if name == 'text_a' else name} is empty")
-    return text
+    return [name for name in required if not values[name].strip()]
 
 
 def _read_label(place: str, cell: Any, labels: Labels) -> str:
-    """Returns a label without spaces around it, or around the names in a set of labels."""
-    is_list = isinstance(cell, list)
+    """Returns a label, or the names in a set of labels, each in one form for all sources."""
+    is_list, has_sets = isinstance(cell, list), isinstance(labels, LabelSets)
     names = cell if is_list else [cell]
     if any(map(is_missing, names)):
         raise InputError(f"{place}: the label is missing ({cell})")
-    if isinstance(labels, LabelSets) and not is_list:
-        names = as_text(cell).split(LABEL_SEPARATOR)
+    if has_sets and not is_list:
+        names = as_text(cell, place).split(LABEL_SEPARATOR)
     for name in names:
-        if isinstance(name, list | dict) or as_text(name).startswith(("['", '["')):
+        if isinstance(name, list | dict) or str(name).startswith(("['", '["')):
             raise InputError(
                 f"{place}: received the label {quote_names([str(name)])}; expected a name, or names with "
                 f"{LABEL_SEPARATOR} between two, or in a list"
             )
-    label = LABEL_SEPARATOR.join(as_text(name).strip() for name in names)
+        if has_sets and LABEL_SEPARATOR in str(name):
+            raise InputError(
+                f"{place}: the label {quote_names([name])} has {LABEL_SEPARATOR}, which separates labels"
+            )
+    known = (labels.names or ()) if has_sets else labels if isinstance(labels, Sequence) else ()
+    is_name = not isinstance(labels, Scores)
+    names = [as_text(name, place) for name in names]
+    label = LABEL_SEPARATOR.join(
+        _label_name(name) if is_name and name not in known else name for name in names
+    )
     if names:
         check_label(place, label, labels)
     return label
+
+
+def _label_name(text: str) -> str:
+    """Returns the name of a label: single spaces, and a whole number without a fraction."""
+    name = " ".join(text.split())
+    return name.partition(".")[0] if re.fullmatch(r"[+-]?\d+\.0+", name) else name
 
 
 def sort_labels(labels: Iterable[str]) -> tuple[str, ...]:

@@ -1,7 +1,6 @@
 """Makes pre-training data as an Apache Beam pipeline, on many machines.
 
-The chunks of the corpus, their records and the order of the records are those of `shards`. Only where the
-order is cut differs: here each shard has an equal part of the range of keys.
+The chunks of the corpus, their parts and the shards are those of a local run.
 
 The pipeline is a chain of `FlatMap` and `GroupByKey`, because some runners know little else. Dask's mixes
 up several outputs of one transform, computes a side input again for each use, and runs only what the last
@@ -16,13 +15,11 @@ import functools
 import itertools
 import operator
 import os
-import tempfile
 import textwrap
 import traceback
 import types
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import tensorflow as tf
@@ -30,15 +27,8 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.data.pretraining.corpus import Chunk, count_characters, group_documents, no_text
 from albert_tf.data.pretraining.input_files import InputFile, expect_unchanged
-from albert_tf.data.pretraining.instances import (
-    KEY_BITS,
-    ChunkMaker,
-    MadeData,
-    PretrainingDataConfig,
-    PretrainingDataStats,
-)
-from albert_tf.data.pretraining.shards import RunWriter, read_sorted
-from albert_tf.data.records import write_records
+from albert_tf.data.pretraining.instances import PretrainingDataConfig, PretrainingDataStats
+from albert_tf.data.pretraining.shards import PartMaker, read_stats, write_shard
 from albert_tf.errors import InputError, ReportedError, StoppedError
 from albert_tf.tokenization import Tokenizer
 
@@ -52,15 +42,11 @@ _FULL_NAMES = {"DaskRunner": "apache_beam.runners.dask.dask_runner.DaskRunner"}
 _DASK_PARTITIONS = ("--dask_partition_size", "--dask_npartitions")
 _MAX_REASON_LENGTH = 300
 
-# The key of the counts, among the numbers of the shards.
-_COUNTS = -1
-
-# What workers leave in the folder: hashes of the input files; the total of the counts, which comes last;
-# and an error for the user, as each runner wraps exceptions in its own way. The log has the error of the
-# runner.
-_FILES = _READING, _TOTAL, _ERROR, _LOG = (
+# What workers leave in the folder: hashes of the input files; the parts and a total of their counts; and
+# an error for the user, as each runner wraps exceptions in its own way. The log has the runner's error.
+_FILES = _READING, _PARTS, _ERROR, _LOG = (
     "reading.json",
-    "counts.json",
+    "parts.json",
     "error.json",
     "pipeline.log",
 )
@@ -78,33 +64,31 @@ def make_pretraining_data(
     folder: str,
     runner: str,
     runner_options: Sequence[str],
-) -> MadeData:
-    """Makes the records of a corpus, all or nothing; workers have to reach all files and `folder`."""
+) -> tuple[PretrainingDataStats, dict[str, str]]:
+    """Makes the records of a corpus; workers have to reach all files and `folder`.
+
+    Returns the counts, and the SHA-256 of each file by path.
+    """
     paths = [file.path for file in inputs]
-    reading, total = os.path.join(folder, _READING), os.path.join(folder, _TOTAL)
+    reading, parts = os.path.join(folder, _READING), os.path.join(folder, _PARTS)
     for name in _FILES:
         files.remove(os.path.join(folder, name))  # of an earlier run
+    make_part = PartMaker(tokenizer, config, len(shards), folder)
     stages = {
         "Measure": functools.partial(_measure, paths, config),
         "Plan": functools.partial(_plan, paths, config, reading),
         "Read": functools.partial(_read, paths, config),
-        "Make": functools.partial(_make, ChunkMaker(tokenizer, config), len(shards)),
-        "Write": functools.partial(_write, shards),
-        "Finish": functools.partial(_finish, total),
+        "Make": functools.partial(_make, make_part),
+        "Count": functools.partial(_count, paths, config, len(shards), parts),
+        "Write": functools.partial(_write, parts, shards),
     }
     first = range(max(len(paths), _LEAST_ELEMENTS))
     with expect_unchanged(inputs):
         _run(stages, first, runner, runner_options, folder)
-    if not tf.io.gfile.exists(total):  # as when Dask's scheduler has ended
+    if not all(map(tf.io.gfile.exists, [parts, *shards])):  # as when Dask's scheduler has ended
         raise StoppedError(f"{runner} ended before the pipeline; its own log may tell why")
-    stats = PretrainingDataStats.from_json_dict(files.read_json(total))
-    stats.check(config.segments, paths, len(shards))
-    if not all(map(tf.io.gfile.exists, shards)):
-        raise InputError(
-            f"num_shards={len(shards)}: expected fewer for {stats.instances} instances, as one would be "
-            "empty"
-        )
-    return MadeData(stats, files.read_json(reading))
+    counts = files.read_json(parts)["counts"]
+    return PretrainingDataStats.from_json_dict(counts), files.read_json(reading)
 
 
 def _keep_error(
@@ -115,7 +99,7 @@ def _keep_error(
         yield from stage(element)
     except ReportedError as error:
         kept = {"stopped": isinstance(error, StoppedError), "message": str(error)}
-        _write_once(path, files.write_json, kept)
+        files.write_once(path, files.write_json, kept)
         raise
 
 
@@ -185,27 +169,15 @@ def _import_beam(runner: str) -> types.ModuleType:
 # send the documents of each chunk to one worker.
 
 
-class _MeasuredFile(NamedTuple):
-    """What `CorpusReader` says of a file, and the number of characters of each document, int64 (n,)."""
-
-    number: int
-    characters: np.ndarray
-    sha256: str
-
-
 def _measure(paths: Sequence[str], config: PretrainingDataConfig, number: int) -> Iterator[Element]:
-    """Yields a measured file, given its number, with the key 0; there may be fewer files than numbers."""
+    """Measures the file of a number; there may be fewer files than numbers.
+
+    Yields with the key 0 the number, the numbers of characters of the documents, and the file's SHA-256.
+    """
     for path in paths[number : number + 1]:
         reader = config.read([path])
         characters = np.fromiter(map(count_characters, reader.documents()), np.int64)
-        yield 0, _MeasuredFile(number, characters, reader.sha256[path])
-
-
-class _PlannedFile(NamedTuple):
-    """The number of its first document, and chunk and number of documents in the order of the file."""
-
-    first_document: int
-    chunks: list[tuple[int, int]]
+        yield 0, (number, characters, reader.sha256[path])
 
 
 def _plan(
@@ -213,22 +185,21 @@ def _plan(
 ) -> Iterator[Element]:
     """Assigns the documents of all measured files to chunks, and writes the hashes of the files.
 
-    Yields what to read from each file, with the file's number.
+    Yields for each file its number, and for each chunk that has some of its documents the chunk's number,
+    the first document's number in the corpus, and how many there are.
     """
-    measured = sorted(group[1], key=operator.attrgetter("number"))
-    firsts = itertools.accumulate((len(file.characters) for file in measured), initial=0)
-    planned = [_PlannedFile(next(firsts), []) for _ in measured]
-    documents = (
-        (file.number, characters) for file in measured for characters in file.characters.tolist()
-    )
+    measured = sorted(group[1], key=operator.itemgetter(0))
+    documents = ((number, size) for number, sizes, _ in measured for size in sizes.tolist())
     chunks = group_documents(documents, operator.itemgetter(1), config.segments.min_documents)
+    planned, first_document = [[] for _ in paths], 0
     for chunk, members in enumerate(chunks):
-        for number, size in collections.Counter(number for number, _ in members).items():
-            planned[number].chunks.append((chunk, size))
-    if not any(file.chunks for file in planned):
+        for number, count in collections.Counter(number for number, _ in members).items():
+            planned[number].append((chunk, first_document, count))
+            first_document += count
+    if not first_document:
         raise no_text(paths, config.corpus)
-    hashes = {paths[file.number]: file.sha256 for file in measured}
-    _write_once(reading, files.write_json, hashes)
+    hashes = {paths[number]: sha256 for number, _, sha256 in measured}
+    files.write_once(reading, files.write_json, hashes)
     yield from enumerate(planned)
 
 
@@ -236,58 +207,31 @@ def _read(paths: Sequence[str], config: PretrainingDataConfig, group: Group) -> 
     """Yields what a planned file has of each chunk, with the chunk's number."""
     number, (planned,) = group
     documents = config.read([paths[number]]).documents()
-    first_document = planned.first_document
-    for chunk, size in planned.chunks:
-        members = list(itertools.islice(documents, size))
-        yield chunk, Chunk(chunk, first_document, members, 0)
-        first_document += size
+    for chunk, first_document, count in planned:
+        yield chunk, Chunk(first_document, list(itertools.islice(documents, count)))
 
 
-def _make(make_records: ChunkMaker, num_shards: int, group: Group) -> Iterator[Element]:
-    """Makes the records of a chunk, given its parts.
-
-    A random key of 64 bits, times the number of shards, is the number of the shard and the place there.
-    Yields places and records with the numbers of the shards, then counts with their own key.
-    """
-    number, parts = group
-    parts = sorted(parts, key=operator.attrgetter("first_document"))
-    documents = list(itertools.chain.from_iterable(part.documents for part in parts))
-    chunk = Chunk(number, parts[0].first_document, documents, 0)
-    stats = PretrainingDataStats()
-    for key, record in make_records(chunk, stats):
-        shard, place = divmod(key * num_shards, 1 << KEY_BITS)
-        yield shard, (place, record)
-    yield _COUNTS, stats.to_json_dict()
+def _make(make_part: PartMaker, group: Group) -> Iterator[Element]:
+    """Makes the part of a chunk, given what its files have of it, and yields its path with the key 0."""
+    of_files = sorted(group[1], key=operator.attrgetter("first_document"))
+    documents = list(itertools.chain.from_iterable(chunk.documents for chunk in of_files))
+    yield 0, make_part(Chunk(of_files[0].first_document, documents))
 
 
-def _write(shards: Sequence[str], group: Group) -> Iterator[Element]:
-    """Writes a shard, or yields the total of the counts with the key 0."""
-    number, values = group
-    if number == _COUNTS:
-        total = PretrainingDataStats()
-        for counts in values:
-            total.add(PretrainingDataStats.from_json_dict(counts))
-        yield 0, total.to_json_dict()
-        return
-    with tempfile.TemporaryDirectory() as local:
-        writer = RunWriter(os.path.join(local, "sorted"))  # they need not fit in memory
-        for key, record in values:
-            writer.add(key, record)
-        writer.flush()
-        records = read_sorted(writer.paths, writer.sizes, 0, int(writer.sizes[0].sum()))
-        _write_once(shards[number], write_records, records)
+def _count(
+    paths: Sequence[str], config: PretrainingDataConfig, num_shards: int, path: str, group: Group
+) -> Iterator[Element]:
+    """Writes the paths of all parts and a total of their counts, and yields the numbers of the shards."""
+    parts, total = list(group[1]), PretrainingDataStats()
+    for part in parts:
+        total.add(read_stats(part, num_shards))
+    total.check(config.segments, paths, num_shards)
+    counted = {"parts": parts, "counts": total.to_json_dict()}
+    files.write_once(path, files.write_json, counted)
+    yield from ((number, None) for number in range(num_shards))
 
 
-def _finish(path: str, group: Group) -> Iterator[Element]:
-    """Writes the counts. As the groups of a stage need all of the one before, all shards are complete."""
-    (counts,) = group[1]
-    _write_once(path, files.write_json, counts)
+def _write(path: str, shards: Sequence[str], group: Group) -> Iterator[Element]:
+    """Writes a shard from the parts, given its number."""
+    write_shard(files.read_json(path)["parts"], shards, group[0])
     yield from ()
-
-
-def _write_once(path: str, write: Callable[..., None], *content: Any) -> None:
-    """Writes a file that another worker, taken for dead, may be writing, too."""
-    own = f"{path}-{uuid.uuid4().hex}"
-    write(own, *content)
-    with files.explain_refusal(path):
-        tf.io.gfile.rename(own, path, overwrite=True)

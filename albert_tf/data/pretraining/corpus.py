@@ -61,10 +61,8 @@ class CorpusConfig:
 class Chunk(NamedTuple):
     """Some consecutive documents."""
 
-    number: int  # of the chunk, from 0
     first_document: int  # number of its first document in the corpus, from 0
     documents: list[list[str]]  # the sentences of each document, or the paragraphs of prose
-    input_bytes: int  # number of bytes read from the files for it
 
 
 class CorpusReader:
@@ -79,14 +77,11 @@ class CorpusReader:
 
     def chunks(self) -> Iterator[Chunk]:
         """Yields the corpus in chunks."""
-        number = first_document = done_bytes = 0
+        first_document = 0
         for documents in group_documents(self.documents(), count_characters, self._min_documents):
-            read = self.bytes_read - done_bytes
-            yield Chunk(number, first_document, documents, read)
-            done_bytes += read
+            yield Chunk(first_document, documents)
             first_document += len(documents)
-            number += 1
-        if not number:
+        if not first_document:
             raise no_text(self._paths, self._config)
 
     def sentences(self) -> Iterator[str]:

@@ -74,26 +74,17 @@ def _files_below(folder: str) -> list[str]:
 
 @contextlib.contextmanager
 def expect_unchanged(inputs: Sequence[InputFile]) -> Iterator[None]:
-    """Checks after the block that the files have not changed."""
+    """Checks after the block, and after an `InputError` in it, that the files have not changed."""
+    fault = None
     try:
         yield
-    except InputError:
-        _check_unchanged(inputs)
-        raise
-    _check_unchanged(inputs)
-
-
-def _check_unchanged(inputs: Sequence[InputFile]) -> None:
-    for before in inputs:
-        try:
-            after = find_file(before.path)
-        except InputError as error:
-            raise StoppedError(f"{error}; it existed when the run started") from error
-        if after != before:
-            raise StoppedError(
-                f"{before.path}: changed while it was read: {before.size} bytes at the start, "
-                f"{after.size} now, last written {(after.modified - before.modified) / 1e9:.0f} s later"
-            )
+    except InputError as error:
+        fault = error
+    for file in inputs:
+        if not tf.io.gfile.exists(file.path) or find_file(file.path) != file:
+            raise StoppedError(f"{file.path}: changed while it was read") from fault
+    if fault is not None:
+        raise fault
 
 
 def name_files(paths: Sequence[str]) -> str:

@@ -76,6 +76,8 @@ class PretrainingDataStats:
     lengths: collections.Counter[int] = dataclasses.field(default_factory=collections.Counter)
     predictions: int = 0  # pieces to predict
     swapped: int = 0  # instances with label 1: the second segment does not follow the first
+    # Number of records by the number of their shard, from 0.
+    shard_records: collections.Counter[int] = dataclasses.field(default_factory=collections.Counter)
 
     def add(self, other: "PretrainingDataStats") -> None:
         """Adds the counts of another part of the corpus."""
@@ -103,36 +105,39 @@ class PretrainingDataStats:
         }
 
     def check(self, config: SegmentConfig, paths: Sequence[str], num_shards: int) -> None:
-        """Checks that there is an instance for each shard."""
+        """Checks that no shard is empty."""
         if not self.instances:
             raise InputError(
                 f"{name_files(paths)}: documents of at least {config.min_pieces} pieces: received "
                 f"{self.documents}, expected {config.min_documents} or more for "
                 f"{config.sentence_objective}"
             )
-        if self.instances < num_shards:
+        if len(self.shard_records) < num_shards:
             raise InputError(
-                f"num_shards={num_shards}: expected at most the number of instances, "
-                f"{self.instances}"
+                f"num_shards={num_shards}: expected fewer for {self.instances} instances, as a shard "
+                "would be empty"
             )
 
     def to_json_dict(self) -> dict[str, Any]:
         """Returns the counts as a dictionary that `json` can write."""
-        lengths = {str(length): self.lengths[length] for length in sorted(self.lengths)}
-        return dataclasses.asdict(self) | {"lengths": lengths}
+        return {
+            name: {str(key): value[key] for key in sorted(value)}
+            if isinstance(value, collections.Counter)
+            else value
+            for name, value in vars(self).items()
+        }
 
     @classmethod
     def from_json_dict(cls, values: dict[str, Any]) -> "PretrainingDataStats":
         """Returns the counts of a dictionary of `to_json_dict`."""
-        lengths = {int(length): count for length, count in values["lengths"].items()}
-        return cls(**values | {"lengths": collections.Counter(lengths)})
-
-
-class MadeData(NamedTuple):
-    """What was read and made; see `CorpusReader`."""
-
-    stats: PretrainingDataStats
-    sha256: Mapping[str, str]
+        return cls(
+            **{
+                name: collections.Counter({int(key): count for key, count in value.items()})
+                if isinstance(value, dict)
+                else value
+                for name, value in values.items()
+            }
+        )
 
 
 class Instance(NamedTuple):

@@ -184,23 +184,6 @@ def find_boundaries(tokenizer: Tokenizer) -> np.ndarray:
     return boundaries
 
 
-def find_vocabulary_fault(record: Mapping[str, np.ndarray], tokenizer: Tokenizer) -> str | None:
-    """Returns a sign that a record was made with another vocabulary, or None."""
-    is_real = record["input_mask"] == 1
-    ids, received = record["input_ids"][is_real], record["token_boundary"][is_real]
-    vocabulary = tokenizer.vocabulary_file
-    if ids[:1].tolist() != [tokenizer.cls_id]:
-        return f"begins with {ids[:1].tolist()}, but [CLS] is {tokenizer.cls_id} in {vocabulary}"
-    expected = find_boundaries(tokenizer)[ids].astype(int)
-    differing = np.flatnonzero(received != expected)
-    if len(differing):
-        at = differing[0]
-        return (
-            f"token_boundary of id {ids[at]} is {received[at]}, but {expected[at]} by {vocabulary}"
-        )
-    return None
-
-
 def choose_ngrams(
     words: Words, goal: int, config: MaskingConfig, rng: np.random.Generator
 ) -> list[tuple[int, int]]:

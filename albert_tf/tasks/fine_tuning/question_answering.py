@@ -77,7 +77,8 @@ class _QuestionAnsweringOptions(FineTuningOptions):
 
         if self.version_2_with_negative is not None or self.data_source == "tfds":
             return bool(self.version_2_with_negative)
-        questions = read_questions(self.train_file if train is None else train, "train")
+        source = self.train_file if train is None else train
+        questions = read_questions(source, "train", training=True)
         return any(question.is_impossible and question.is_trainable for question in questions)
 
     def _check_sources(self) -> None:

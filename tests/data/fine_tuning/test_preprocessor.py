@@ -59,6 +59,9 @@ def test_the_ids_of_the_scripts(tokenizer):
     expected = expected_inputs(tokenizer, texts_a, texts_b)
     assert_same(preprocessor(texts_a, texts_b), expected)
     assert_same(preprocessor(np.array(texts_a, object), tf.constant(texts_b)), expected)
+    assert_same(preprocessor((texts_a, tf.constant(texts_b))), expected)
+    assert_same(preprocessor({"text_a": texts_a, "text_b": texts_b}), expected)
+    assert_same(preprocessor(("a", "b")), preprocessor(["a", "b"]))
 
 
 def test_in_a_dataset(tokenizer):
@@ -117,6 +120,7 @@ def test_keras_may_be_reset_after_the_layer_was_made(tokenizer, reset):
         (([["a"], ["b"]],), r"expected strings, \(B,\) or \(\); received string \(2, 1\)"),
         ((["\ud800"],), "text_a: expected strings; received a surrogate, which is no character"),
         ((["a"], 7), "text_b: expected strings; received int"),
+        (({"text": ["a"]},), "received the keys text; expected text_a and, for pairs, text_b"),
         ((["a", "b"], ["c"]), r"expected as many text_b as text_a; received \(1,\) and \(2,\)"),
     ],
 )

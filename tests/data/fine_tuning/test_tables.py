@@ -1,15 +1,21 @@
 """Every source of rows gives the same table, and every mistake names file and row."""
 
+import csv
+import datetime
 import gzip
+import io
 import json
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.errors import InputError
+from albert_tf.kinds import Classification
 
 TEXTS, LABELS = ["a, b", 'says "it"\nand more'], ["yes", "no"]
 ROWS = [dict(zip(("text", "label"), row, strict=True)) for row in zip(TEXTS, LABELS, strict=True)]
@@ -106,6 +112,101 @@ def test_arrays_and_bytes_in_memory_are_lists_and_texts():
     assert row == ["café", [{"labels": ["no"]}, None]]
 
 
+# In TSV, texts have no line end, and CSV files none of another program's.
+CHARACTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\r\n\0")
+PLAIN_TEXTS = st.text(CHARACTERS, min_size=1).filter(str.strip)
+VALUES = st.one_of(
+    PLAIN_TEXTS, st.integers(-9, 99), st.booleans(), st.sampled_from([0.0, 1.0, 2.5])
+)
+ARROW_TEXTS = [
+    *(pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary()),
+    *(pa.binary_view(), pa.dictionary(pa.int32(), pa.string())),
+]
+
+
+def as_bytes(text):
+    return text.encode()
+
+
+def delimited(rows, dialect):
+    file = io.StringIO()
+    csv.writer(file, dialect, lineterminator="\n").writerows([("text", "label"), *rows])
+    return file.getvalue()
+
+
+def parquet(rows, kind):
+    texts, labels = zip(*rows, strict=True)
+    texts = list(map(as_bytes, texts)) if "binary" in str(kind) else texts
+    file = io.BytesIO()
+    table = {
+        "text": pa.array(texts, kind),
+        "label": pa.array([str(label) for label in labels], kind),
+    }
+    if "binary" in str(kind):
+        table["label"] = pa.array([as_bytes(str(label)) for label in labels], kind)
+    pyarrow.parquet.write_table(pa.table(table), file)
+    return file.getvalue()
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    rows=st.lists(st.tuples(PLAIN_TEXTS, VALUES), min_size=1, max_size=4),
+    kind=st.sampled_from(ARROW_TEXTS),
+)
+def test_a_table_gives_the_same_examples_in_every_form(rows, kind, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("forms")
+    mappings = [{"text": text, "label": label} for text, label in rows]
+    contents = {
+        "rows.csv": delimited(rows, csv.excel).encode(),
+        "rows.tsv": delimited(rows, csv.excel_tab).encode(),
+        "rows.jsonl": "".join(json.dumps(row) + "\n" for row in mappings).encode(),
+        "rows.json": json.dumps(mappings, indent=1).encode(),
+        "rows.parquet": parquet(rows, kind),
+    }
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)
+    scalars = [{"text": np.str_(text), "label": np.array([label])[0]} for text, label in rows]
+    sources = [mappings, scalars, *(folder / name for name in contents)]
+    read = [Classification().read(source, "train") for source in sources]
+    read = [[(example.text_a, example.label) for example in examples] for examples in read]
+    assert read == [read[0]] * len(sources)
+    assert [text for text, _ in read[0]] == [text for text, _ in rows]
+
+
+def test_dates_are_no_texts():
+    row = {"text": datetime.date(2024, 1, 1), "label": "x"}
+    with pytest.raises(InputError, match=r"^train\[0\]: received date in place of a text"):
+        Classification().read([row], "train")
+
+
+@pytest.mark.parametrize(
+    ("content", "rows", "warning"),
+    [
+        ('a\tb\n"x"\ty\n', [("x", "y")], ""),
+        ('a\tb\n"x ""1"""\ty\n', [('x "1"', "y")], ""),
+        ('a\tb\n"x\ty\nz"\tw\n', [('"x', "y"), ('z"', "w")], "quotes are read as characters"),
+        ('a\tb\n"x" z\ty\n', [('"x" z', "y")], "quotes are read as characters"),
+        ('a\tb\n"x\n\nz"\tw\n', [("x\n\nz", "w")], "read quoted texts with tabs or ends of lines"),
+    ],
+)
+def test_quotes_of_a_tsv_file_are_read_as_the_file_has_them(
+    tmp_path, capsys, content, rows, warning
+):
+    path = tmp_path / "x.tsv"
+    path.write_text(content)
+    assert list(map(tuple, Table.read(path).rows)) == rows
+    received = capsys.readouterr().err
+    assert warning in received if warning else not received
+
+
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_columns_of_a_csv_file_may_have_another_separator(tmp_path, capsys, separator):
+    path = tmp_path / "x.csv"
+    path.write_text("text;label\na, b;yes\n;\n;\n".replace(";", separator))
+    assert Table.read(path).rows == (["a, b", "yes"],)
+    assert "are separated by " in capsys.readouterr().err
+
+
 def test_texts_may_be_long(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text(f"text,label\n{'a' * 200_000},no\n")
@@ -126,7 +227,7 @@ def test_the_label_minus_one_is_none(tmp_path):
         ("x.csv", b"text,label\n", "holds no rows after the header row$"),
         ("x.csv", b"a,b\n1,2\na,b\n", ", line 3: repeats the header row; expected it once, at the"),
         ("x.csv", b'a,b\n1,2\n"open,2\n3,4\n', ", line 3: unexpected end of data; expected quotes"),
-        ("x.tsv", b'a\tb\n"it" is\t2\n', ", line 2: 'tab' expected after '\"'; expected quotes"),
+        ("x.tsv", b'a\tb\n"it" is\t2\t\n', ", line 2: 'tab' expected after '\"'; expected quotes"),
         ("x.csv", b"a,b\r1,2\r", r", line 1: received lines that end in \\r; expected \\n or"),
         ("x.csv", "a,b\n".encode("utf-16"), ", line 1: begins like UTF-16 text; expected UTF-8"),
         ("x.csv.gz", b"a,b\n", "is damaged, or no .gz file"),
@@ -147,7 +248,7 @@ def test_mistakes_in_files_are_named(tmp_path, name, content, message):
         (Stream(), "train: received Stream; expected a path, a pandas DataFrame"),
         (3, "train: received int; expected a path, a pandas DataFrame, a datasets.Dataset or a"),
         ({"train": [], "test": []}, "train: holds the parts train, test; expected one of them"),
-        ([{"text": b"caf\xe9"}], r"train: holds b'caf\\xe9', which is not UTF-8"),
+        ([{"text": b"caf\xe9"}], r"train\[0\]: holds b'caf\\xe9', which is not UTF-8"),
         ([], "train: holds no rows"),
         ([{"text": "a"}, "b"], r"train\[1\]: expected a mapping from columns to values"),
     ],

@@ -5,6 +5,8 @@ import json
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from albert_tf.data.batches import make_batch
 from albert_tf.data.fine_tuning.packing import encode_passage
@@ -53,6 +55,65 @@ def test_conll_words_become_a_text(tmp_path):
     assert collect_labels([first, second], "x") == ("LOC", "ORG", "PER")
 
 
+@pytest.mark.parametrize("name", ["train.conll", "train.tsv", "train.csv"])
+def test_a_conll_file_may_have_any_name_and_count_its_words(tmp_path, name):
+    counted = "# source\n1 Jan B-PER\n2 Ek I-PER\n\n# source\n1 Oslo B-LOC\n"
+    for text in (counted, "Jan B-PER\nEk I-PER\n\nOslo B-LOC\n", BIO):
+        texts = read_tagged(write(tmp_path, text, name), "train", None)
+        assert [text.text_a for text in texts][-1].startswith(("Oslo", "Paris"))
+        assert collect_labels(texts, "x")[0] == "LOC"
+    (text,) = read_tagged(write(tmp_path, "1 O\n"), "dev", None)
+    assert text.text_a == "1"
+
+
+def test_spans_of_doccano(tmp_path):
+    value = {"text": "a cat", "spans": [{"start_offset": 1, "end_offset": 5, "label": "X"}]}
+    (text,) = read_tagged(write_json(tmp_path, value), "train", None)
+    assert text.spans == (Span(2, 5, "X"),)
+
+
+# What each scheme writes for a span's first word, further ones, last one, and its only one.
+PREFIXES = {"BIO": "BIIB", "BIOES": "BIES", "BILOU": "BILU"}
+LABELS = st.sampled_from("XY")
+
+
+def tags_of(spans, scheme):
+    tags, before = [], None
+    for label, length in spans:
+        if not label:
+            tags += ["O"] * length
+        elif scheme == "IOB1":
+            tags += ["B" if label == before else "I", *"I" * (length - 1)]
+        elif length == 1:
+            tags += PREFIXES[scheme][3]
+        else:
+            first, inner, last, _ = PREFIXES[scheme]
+            tags += [first, *inner * (length - 2), last]
+        tags[len(tags) - length :] = [
+            f"{tag}-{label}" if label else tag for tag in tags[len(tags) - length :]
+        ]
+        before = label
+    return tags
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(LABELS | st.none(), st.integers(1, 4)), min_size=1, max_size=6))
+def test_all_schemes_of_tags_give_the_same_spans(spans):
+    def read(tags):
+        row = {"tokens": ["word"] * len(tags), "ner_tags": tags}
+        return read_tagged([row], "dev", ["X", "Y"])
+
+    expected = read(tags_of(spans, "BIO"))
+    for scheme in ("BIOES", "BILOU", "IOB1"):
+        assert read(tags_of(spans, scheme)) == expected
+    bare = [(label and "X", length) for label, length in spans]
+    spans_of_bare = [span._replace(label="SPAN") for span in read(tags_of(bare, "BIO"))[0].spans]
+    if any(label for label, _ in spans):
+        row = {"tokens": ["word"] * sum(length for _, length in spans)}
+        row["ner_tags"] = [tag[:1] for tag in tags_of(bare, "BIO")]
+        assert list(read_tagged([row], "dev", None)[0].spans) == spans_of_bare
+
+
 def test_bioes(tmp_path):
     path = write(tmp_path, "a B-X\nb I-X\nc E-X\nd S-X\ne S-X\n")
     (text,) = read_tagged(path, "dev", ["X"])
@@ -93,7 +154,10 @@ def test_words_with_tags_in_columns(tmp_path):
         ({"tokens": [], "tags": []}, r"\[0\]: received 0 and 0 words and tags"),
         ({"tokens": "a", "tags": ["O"]}, r"\[0\]: 'tokens' is 'a'; expected a list of texts"),
         ({"tokens": ["a"]}, r"\[0\]: 'ner_tags' is None; expected a list of texts"),
-        ({"tokens": ["a"], "tags": ["I-X"]}, r"\[0\]: received the tag I-X after O; expected B-X"),
+        (
+            {"tokens": [*"abc"], "tags": ["I-X", "O", "B-X"]},
+            r"\[0\]: received the tag I-X after O; e",
+        ),
         ({"tokens": ["\u00a0"], "tags": ["O"]}, r"\[0\]: the word '\\xa0' is white space"),
     ],
 )
@@ -112,7 +176,10 @@ def test_test_files_may_lack_labels(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("a O\nb I-X\n", r", line 2: received the tag I-X after O; expected B-X, .* \(BIO\)"),
+        (
+            "a O\nb I-X\nc B-Y\n",
+            r", line 2: received the tag I-X after O; expected B-X, .* \(BIO\)",
+        ),
         ("a B-X\nb I-Y\n", ", line 2: received the tag I-Y after B-X; expected B-Y, with which"),
         ("a B-X\n\nb I-X\n", ", line 3: received the tag I-X after O"),
         ("a S-X\nb B-X\nc O\n", ", line 3: received the tag O after B-X; expected I-X or E-X"),
@@ -149,7 +216,10 @@ def span(start, end, label="X"):
         ({"text": "a cat", "spans": [span(2, 6)]}, "received the span 2 to 6; .* which has 5"),
         ({"text": "a cat", "spans": [span(-1, 2)]}, "received the span -1 to 2; expected at least"),
         ({"text": "a cat", "spans": [span(2, 2)]}, "received the span 2 to 2; expected at least"),
-        ({"text": "a cat", "spans": [span(1, 5)]}, "the span 1 to 5 is ' cat'; expected no white"),
+        (
+            {"text": "a cat", "spans": [span(1, 2)]},
+            "the span 1 to 2 is ' '; expected a visible one",
+        ),
         ({"text": "a cat", "spans": [span(2, 5), span(0, 3)]}, "0 to 3 and 2 to 5 cross each"),
         ({"text": "a cat", "spans": [span(0, 1, "Z")]}, "unknown label 'Z'; expected 'X', 'Y'"),
         ({"text": "a cat", "spans": [span(0, 1, "")]}, "the label is empty"),

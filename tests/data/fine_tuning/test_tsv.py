@@ -77,6 +77,18 @@ def test_errors_name_file_line_received_and_expected(write, content, columns, me
         read_examples(write(content), columns, "dev", labels=["x", "y"])
 
 
+def test_rows_without_a_text_are_left_out_of_a_training_set(write, capsys):
+    path = write("label\tfirst\nx\tone\ny\t \nx\ttwo\ny\t\n")
+    examples = read_examples(path, NAMED, "train", labels=["x", "y"])
+    assert [(example.guid, example.text_a) for example in examples] == [
+        ("train-1", "one"),
+        ("train-3", "two"),
+    ]
+    assert "rows.tsv, line 3: the text is empty; left out: 2 of 4 rows" in capsys.readouterr().err
+    with pytest.raises(InputError, match=r"line 2: the text is empty$"):
+        read_examples(write("label\tfirst\nx\t \n"), NAMED, "train", labels=["x", "y"])
+
+
 @pytest.mark.parametrize(("rare", "count"), [(4, 10), (40, 14)])
 def test_rare_labels_are_held_out_together(rare, count):
     labels = [*["often"] * 100, *(f"rare {number}" for number in range(rare))]

@@ -3,6 +3,7 @@
 import collections
 import itertools
 import os
+import pathlib
 import signal
 import sys
 import threading
@@ -12,7 +13,6 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from albert_tf.data.pretraining import beam, shards
 from albert_tf.data.pretraining import corpus as corpus_module
@@ -51,15 +51,15 @@ def large_corpus(tmp_path_factory):
     return write_corpus(tmp_path_factory.mktemp("corpus"), 450, 400)
 
 
-def make(module, corpus, tokenizer, folder, *how, objective="sop", num_shards=1):
-    """Returns what was made, and the records of all shards in order."""
+def make(module, corpus, tokenizer, folder, *how, objective="sop", num_shards=3):
+    """Returns what was made, and the bytes of the shards."""
     (folder / "work").mkdir(parents=True)
     paths = [str(folder / f"{number}.tfrecord") for number in range(num_shards)]
     parts = (CorpusConfig(), SegmentConfig(121, objective), MaskingConfig(5))
     config = PretrainingDataConfig(*parts, seed=3, dupe_factor=2)
     where = (paths, str(folder / "work"))
     made = module.make_pretraining_data(corpus, tokenizer, config, *where, *how)
-    return made, list(tf.data.TFRecordDataset(paths).as_numpy_iterator())
+    return made, [pathlib.Path(path).read_bytes() for path in paths]
 
 
 def run_in_any_order(stages, first, runner, runner_options, folder):
@@ -76,13 +76,13 @@ def run_in_any_order(stages, first, runner, runner_options, folder):
             inputs[index] = key, iter(values)
 
 
-@pytest.mark.parametrize("settings", [{}, {"objective": "nsp", "num_shards": 3}])
+@pytest.mark.parametrize("settings", [{"num_shards": 1}, {"objective": "nsp"}])
 def test_the_order_of_an_engine_does_not_matter(corpus, tokenizer, tmp_path, monkeypatch, settings):
     monkeypatch.setattr(beam, "_run", run_in_any_order)
     local = make(shards, corpus, tokenizer, tmp_path / "local", 1, **settings)
     ours = make(beam, corpus, tokenizer, tmp_path / "beam", "no runner", [], **settings)
     assert ours == local
-    assert len(ours[1]) == ours[0].stats.instances > 100
+    assert ours[0][0].instances > 100
 
 
 @pytest.fixture(scope="module")
@@ -110,28 +110,28 @@ def test_beams_own_processes_make_the_records_of_a_local_run(
     large_corpus, tokenizer, local, tmp_path
 ):
     how = ("DirectRunner", TWO_PROCESSES)
-    assert make(beam, large_corpus, tokenizer, tmp_path / "beam", *how, num_shards=3) == local
+    assert make(beam, large_corpus, tokenizer, tmp_path / "beam", *how) == local
+
+
+def wait_for_a_part(folder):
+    while not list((folder / "beam" / "work").glob("?" * 64)):
+        time.sleep(0.01)
 
 
 @needs_dask
 def test_dask_makes_the_records_of_a_local_run_though_a_worker_is_killed(
     cluster, large_corpus, tokenizer, local, tmp_path
 ):
-    def hold_results():
-        workers = cluster.scheduler.workers.values()
-        return [worker.name for worker in workers if worker.nbytes > 1_000_000]
-
     killed = []
 
     def kill_one():
-        while not (names := hold_results()):
-            time.sleep(0.01)
-        killed.append(cluster.workers[names[0]].pid)
+        wait_for_a_part(tmp_path)
+        killed.append(cluster.workers[0].pid)
         os.kill(killed[0], signal.SIGKILL)
 
     thread = threading.Thread(target=kill_one, daemon=True)
     thread.start()
-    ours = make(beam, large_corpus, tokenizer, tmp_path / "beam", *on(cluster), num_shards=3)
+    ours = make(beam, large_corpus, tokenizer, tmp_path / "beam", *on(cluster))
     assert killed
     assert ours == local
     cluster.wait_for_workers(2)
@@ -158,9 +158,7 @@ def test_a_cluster_that_ends_in_the_middle_is_one_line(large_corpus, tokenizer, 
     cluster = LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None)
 
     def end():
-        (worker,) = cluster.scheduler.workers.values()
-        while worker.nbytes < 1_000_000:
-            time.sleep(0.01)
+        wait_for_a_part(tmp_path)
         cluster.close()
 
     thread = threading.Thread(target=end, daemon=True)
@@ -186,12 +184,7 @@ def test_a_scheduler_that_does_not_answer_is_one_line(corpus, tokenizer, tmp_pat
     ("text", "num_shards", "message"),
     [
         ("\n\n", 1, "text: no text; expected a corpus of input_format=lines"),
-        ("aa bb cc", 5, "num_shards=5: expected at most the number of instances, 2"),
-        (
-            "\n\n".join(["aa bb cc\ndd ee"] * 10),
-            20,
-            "num_shards=20: expected fewer for 20 instances",
-        ),
+        ("aa bb cc", 5, "num_shards=5: expected fewer for 2 instances"),
     ],
 )
 def test_a_corpus_too_small_is_refused(tokenizer, tmp_path, monkeypatch, text, num_shards, message):

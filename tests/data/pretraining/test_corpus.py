@@ -94,7 +94,7 @@ def test_compressed_files(tmp_path, suffix):
     (chunk,) = reader.chunks()
     assert "\n".join(chunk.documents[0]).encode() == content + b"\nend"
     assert reader.sha256 == {path: hashlib.sha256(both).hexdigest()}
-    assert chunk.input_bytes == reader.bytes_read == len(both)
+    assert reader.bytes_read == len(both)
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".zst"])
@@ -166,7 +166,6 @@ def test_chunks_are_bounded_and_complete(
     chunks = list(CorpusReader(paths, CorpusConfig(input_format), min_documents).chunks())
     received = [line for chunk in chunks for document in chunk.documents for line in document]
     assert received == lines
-    assert [chunk.number for chunk in chunks] == list(range(len(chunks)))
     for before, chunk in itertools.pairwise(chunks):
         assert chunk.first_document == before.first_document + len(before.documents)
     for chunk in chunks:

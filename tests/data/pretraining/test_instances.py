@@ -52,7 +52,7 @@ def random_text(seed=0, documents=9):
 
 def chunk_of(text, first_document=0):
     documents = [document.split("\n") for document in text.split("\n\n")]
-    return Chunk(0, first_document, documents, len(text))
+    return Chunk(first_document, documents)
 
 
 def make_maker(tokenizer, seed=3, dupe_factor=2, objective="sop", masking=_MASKING):
@@ -221,7 +221,7 @@ def test_statistics_are_those_of_the_original():
     corpus = json.loads(shared_path("golden/pretraining_data/corpus.json").read_text())
     model = shared_path("data/sentencepiece/30k-clean.model")
     tokenizer = AlbertTokenizer(str(model), lower_case=True)
-    chunk = Chunk(0, 0, corpus["documents"], 0)
+    chunk = Chunk(0, corpus["documents"])
     made = [measure(chunk, tokenizer, seed, golden["flags"]) for seed in range(SEEDS)]
     for name in ("documents", "sentences", "pieces"):
         assert getattr(made[0][0], name) == golden["source"][name]

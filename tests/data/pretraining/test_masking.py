@@ -11,15 +11,13 @@ from albert_tf.data.pretraining.masking import (
     Words,
     choose_ngrams,
     find_boundaries,
-    find_vocabulary_fault,
 )
 from albert_tf.data.pretraining.record_batches import (
-    RecordOrder,
     Records,
     pretraining_batches,
     pretraining_evaluation_batches,
 )
-from albert_tf.data.pretraining.record_files import scan_files
+from albert_tf.data.pretraining.record_files import count_records
 from albert_tf.data.records import unmasked_record, write_records
 from tests.helpers import assert_share
 
@@ -164,14 +162,13 @@ def test_a_batch_is_its_rows_masked_one_by_one(config):
 def records(tmp_path):
     batch, spec = unmasked_batch(), unmasked_record(S)
     write_records(str(tmp_path / "records"), spec.serialize_batch(batch))
-    files = scan_files([str(tmp_path / "records")], spec, "counting")
+    files = count_records([str(tmp_path / "records")], spec)
     return Records(files, spec, Masker(VOCABULARY, MaskingConfig(M)))
 
 
 def training(records, count, start_step=0):
     """Returns the ids that the model sees, int32 (count, 5, S)."""
-    order = RecordOrder(records, batch_size=5, shuffle_buffer=3, seed=7)
-    dataset = pretraining_batches(order, start_step)
+    dataset = pretraining_batches(records, 5, 3, 7, start_step)
     assert dataset.element_spec["input_ids"].shape == (5, S)
     for name in ("positions", "ids", "weights"):
         assert dataset.element_spec[f"masked_lm_{name}"].shape == (5, M)
@@ -189,8 +186,3 @@ def test_every_evaluation_sees_the_same_masks(records):
     first, second = (np.concatenate([batch["input_ids"] for batch in dataset]) for _ in range(2))
     np.testing.assert_array_equal(first, second)
     assert (first == MASK).any()
-
-
-def test_a_record_without_pieces_is_of_no_vocabulary():
-    empty = {name: array[0] * 0 for name, array in unmasked_batch(1).items()}
-    assert find_vocabulary_fault(empty, VOCABULARY) == "begins with [], but [CLS] is 2 in vocab.txt"

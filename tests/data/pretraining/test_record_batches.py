@@ -7,11 +7,11 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.data.pretraining.record_batches import (
-    RecordOrder,
     Records,
+    pretraining_batches,
     pretraining_evaluation_batches,
 )
-from albert_tf.data.pretraining.record_files import scan_files
+from albert_tf.data.pretraining.record_files import count_records
 from albert_tf.data.records import Feature, RecordSpec
 from tests.data.test_batches import take as take_batches
 
@@ -33,58 +33,45 @@ def paths(tmp_path):
 
 
 def open_files(paths):
-    return Records(scan_files(paths, SPEC, "counting"), SPEC)
+    return Records(count_records(paths, SPEC), SPEC)
 
 
-def make_order(paths, batch_size=16, shuffle_buffer=100):
-    return RecordOrder(open_files(paths), batch_size, shuffle_buffer, seed=5)
-
-
-def take(order, count, start=0):
+def take(paths, count, start=0, batch_size=16, shuffle_buffer=100):
     """Returns the names in the records of some batches, (count, B)."""
-    batches = order.batches(start).take(count).map(SPEC.parse)
+    batches = pretraining_batches(open_files(paths), batch_size, shuffle_buffer, 5, start)
     return [
         [
             f"{chr(file)} {number}"
             for file, number in zip(batch["file"].ravel(), batch["number"].ravel(), strict=True)
         ]
-        for batch in batches.as_numpy_iterator()
+        for batch in batches.take(count).as_numpy_iterator()
     ]
-
-
-def flat(by_file):
-    return sorted(f"{path[-1]} {number}" for path, numbers in by_file.items() for number in numbers)
 
 
 ALL = sorted(f"{name} {number}" for name, size in SIZES.items() for number in range(1, size + 1))
 
 
 def test_holds_each_record_once_an_epoch(paths):
-    records = list(itertools.chain(*take(make_order(paths), TOTAL)))
+    records = list(itertools.chain(*take(paths, TOTAL)))
     epochs = [records[start : start + TOTAL] for start in range(0, 16 * TOTAL, TOTAL)]
     assert all(sorted(epoch) == ALL for epoch in epochs)
     assert len(set(map(tuple, epochs))) == 16
     assert len({"".join(dict.fromkeys(name[0] for name in epoch)) for epoch in epochs}) > 2
 
 
-def test_starts_at_any_batch_and_names_exactly_its_records(paths):
-    order = make_order(paths)
-    whole = take(order, 49)  # more than two passes over the files
+def test_starts_at_any_batch(paths):
+    whole = take(paths, 49)  # more than two passes over the files
     # In the second window, at the end of the first epoch of 21 batches, in the third.
     for start in (6, 20, 47):
-        assert take(order, 2, start) == whole[start : start + 2]
-    assert {number: flat(by_file) for number, by_file in order.names([3, 21, 44]).items()} == {
-        number: sorted(whole[number]) for number in (3, 21, 44)
-    }
+        assert take(paths, 2, start) == whole[start : start + 2]
 
 
 def test_a_batch_may_be_larger_than_an_epoch(paths):
-    order = make_order(paths, batch_size=1000)
-    assert take(order, 1, 4) == take(order, 5)[4:]
+    assert take(paths, 1, 4, batch_size=1000) == take(paths, 5, batch_size=1000)[4:]
 
 
 def test_order_for_a_seed_never_changes(paths):
-    (batch,) = take(make_order(paths, 4, 10), 1, 97)
+    (batch,) = take(paths, 1, 97, batch_size=4, shuffle_buffer=10)
     assert " ".join(batch) == "a 54 a 55 a 49 a 51"
 
 

@@ -1,5 +1,6 @@
 """Files of records are counted and checked; bad records are named."""
 
+import os
 import pathlib
 import struct
 
@@ -8,17 +9,11 @@ import pytest
 import tensorflow as tf
 from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
 
-from albert_tf.data.pretraining.record_batches import read_in_order
-from albert_tf.data.pretraining.record_files import (
-    explain_bad_records,
-    load_scanned,
-    read_sizes,
-    save_scanned,
-    scan_files,
-)
+from albert_tf.data.pretraining.record_files import count_records, first_record, scan
 from albert_tf.data.records import (
     Feature,
     RecordSpec,
+    feature_sizes,
     pretraining_record,
     unmasked_record,
     write_records,
@@ -39,11 +34,6 @@ def path(tmp_path):
     path = str(tmp_path / "a.tfrecord")
     write_records(path, [serialize(n % 10, 1, 2) for n in range(600)])
     return path
-
-
-def scan(path, spec=IDS):
-    (file,) = scan_files([str(path)], spec, "counting")
-    return file
 
 
 def whole(path):
@@ -67,10 +57,9 @@ def test_a_bad_record_is_named(path, number, record, fault):
     records[number - 1] = record
     records[400] = b"\xff"  # a later one
     write_records(path, records)
-    assert scan(path).count == 600
-    message = f"^{path}, record {number}: {fault}$"
-    with pytest.raises(InputError, match=message), explain_bad_records([path], IDS):
-        list(tf.data.TFRecordDataset(path).map(IDS.parse))
+    assert scan(path, IDS) == 600
+    with pytest.raises(InputError, match=f"^{path}, record {number}: {fault}$"):
+        scan(path, IDS, checks=True)
 
 
 def size_of(records):
@@ -88,9 +77,7 @@ def test_damage_is_named(path, damage):
     pathlib.Path(path).write_bytes(content)
     message = f"^{path}, record 451: damaged or cut short; expected a complete TFRecord file$"
     with pytest.raises(InputError, match=message):
-        scan(path)
-    with pytest.raises(InputError, match=message), explain_bad_records([path], IDS):
-        whole(path)
+        scan(path, IDS)
 
 
 def write_header(path, length):
@@ -109,7 +96,7 @@ def test_too_large_records_are_refused_before_they_are_read(tmp_path, length):
     write_header(path, length)
     fault = f"damaged or too large: {length} bytes, at most {IDS.max_bytes} expected"
     with pytest.raises(InputError, match=f"^{path}, record 2: {fault}; expected a complete TFRec"):
-        scan(path)
+        scan(path, IDS)
 
 
 def test_largest_record_is_read_with_a_feature_that_nobody_knows(tmp_path):
@@ -117,32 +104,19 @@ def test_largest_record_is_read_with_a_feature_that_nobody_knows(tmp_path):
     example.features.feature["ids"].int64_list.value.extend([1, 2, 3])
     example.features.feature["other"].bytes_list.value.append(bytes((1 << 20) - 100))
     write_records(str(tmp_path / "large"), [example.SerializeToString()])
-    (record,) = read_in_order([scan(tmp_path / "large")])
+    (record,) = whole(str(tmp_path / "large"))
+    assert scan(str(tmp_path / "large"), IDS) == 1
     assert IDS.parse(record)["ids"].numpy().tolist() == [1, 2, 3]
 
 
-def test_counts_are_saved_and_checked_against_the_files(tmp_path, path, capsys):
-    saved, paths = str(tmp_path / "records.json"), [path, str(tmp_path / "b")]
-    write_records(paths[1], [serialize(1, 2, 3)])
-    scanned = scan_files(paths, IDS, "counting")
-    assert load_scanned(saved, "train", paths, "all") is None
-    save_scanned(saved, {"train": (scanned, "all")})
-    assert load_scanned(saved, "train", paths, "all") == scanned
-    assert load_scanned(saved, "dev", paths, "all") is None
-    assert capsys.readouterr().err == ""
-
-    assert load_scanned(saved, "train", paths[:1], "all") is None
-    assert load_scanned(saved, "train", paths, "first") is None
-    write_records(paths[1], [serialize(1, 2, 3)] * 2)
-    assert load_scanned(saved, "train", paths, "all") is None
-    for content in ('{"train": {"files": [{}]}}', "{"):
-        (tmp_path / "records.json").write_text(content)
-        assert load_scanned(saved, "train", paths, "all") is None
-    other = "made of other files or flags"
-    assert capsys.readouterr().err.splitlines() == [
-        f"warning: {saved}: {reason}; making it again"
-        for reason in (other, other, f"{paths[1]} has changed", "damaged", "damaged")
-    ]
+def test_files_of_a_known_size_are_not_read(tmp_path, path):
+    other = str(tmp_path / "b")
+    write_records(other, [serialize(1, 2, 3)] * 2)
+    known = {
+        path: {"bytes": os.path.getsize(path), "records": 7},
+        other: {"bytes": 1, "records": 7},
+    }
+    assert [file.count for file in count_records([path, other], IDS, known)] == [7, 2]
 
 
 S, M = 11, 4
@@ -163,10 +137,10 @@ def write(path, spec=SPEC, records=None):
         ((Feature("input_ids", (S,), np.float32),), "is float_list, expected int64_list"),
     ],
 )
-def test_a_first_record_of_another_form_is_named(tmp_path, features, fault):
+def test_a_record_of_another_form_is_named(tmp_path, features, fault):
     path = write(tmp_path / "a", RecordSpec(tuple(features)))
     with pytest.raises(InputError, match=f"^{path}, record 1: .*{fault}$"):
-        scan_files([write(tmp_path / "good"), path], SPEC, "counting")
+        scan(path, SPEC, checks=True)
 
 
 def test_files_without_records_are_named(tmp_path):
@@ -179,22 +153,15 @@ def test_files_without_records_are_named(tmp_path):
         "": "a folder; expected a file",
     }.items():
         with pytest.raises(InputError, match=f"^{tmp_path / name}.* {fault}"):
-            scan(tmp_path / name, SPEC)
-
-
-def test_other_errors_stay_what_they_are(tmp_path):
-    path = write(tmp_path / "good")
-    with pytest.raises(tf.errors.InvalidArgumentError), explain_bad_records([path], SPEC):
-        tf.reshape(tf.zeros(3), (2, 2))
+            count_records([str(tmp_path / name)], SPEC)
 
 
 def test_the_first_record_shows_whether_there_are_masks(tmp_path):
-    sizes = read_sizes(write(tmp_path / "masked"), SPEC)
+    sizes = feature_sizes(first_record(write(tmp_path / "masked"), SPEC))
     integers = [feature for feature in SPEC.features if feature.kind == "int64_list"]
     assert sizes == {feature.name: feature.size for feature in integers}
     unmasked = write(tmp_path / "unmasked", unmasked_record(S))
-    assert "masked_lm_ids" not in read_sizes(unmasked, SPEC)
-    assert read_sizes(write(tmp_path / "empty", records=[]), SPEC) == {}
-
-    for record in (b"\xff\xff\xff", tf.train.Example().SerializeToString()):
-        assert read_sizes(write(tmp_path / "other", records=[record]), SPEC) == {}
+    assert "masked_lm_ids" not in feature_sizes(first_record(unmasked, SPEC))
+    assert first_record(write(tmp_path / "empty", records=[]), SPEC) == b""
+    for record in (b"", b"\xff\xff\xff", tf.train.Example().SerializeToString()):
+        assert feature_sizes(record) == {}
