@@ -1,6 +1,5 @@
 """Makes models from checkpoints of any format; writes folders and TensorFlow 1's checkpoints."""
 
-import contextlib
 import dataclasses
 import hashlib
 import os
@@ -143,8 +142,13 @@ def _make_hugging_face_model(config: AlbertConfig, reader: FolderReader) -> kera
     return model_class(encoder, **options)
 
 
-def architecture_of(model: keras.Model) -> str:
-    """Returns the class of `transformers` as which a model is written; raises an `InputError` if none."""
+def architecture_of(model: keras.Model, kind: Any = None) -> str:
+    """Returns the class of `transformers` as which a model is written; raises an `InputError` if none.
+
+    `kind` is its `albert_tf.kinds.Kind`, if it has one.
+    """
+    if kind is not None and kind.name not in _PROBLEM_TYPES:
+        raise InputError(f"kind '{kind.name}': Hugging Face has no such models")
     config = _encoder_of(model).config
     model_type = model_type_of(config)
     config_there(config, model_type)
@@ -269,10 +273,10 @@ def _config_of(model: keras.Model, kind: Any = None) -> HuggingFaceConfig:
     # An embedder has no weights of its own.
     described = model.encoder if isinstance(model, AlbertEmbedder) else model
     encoder = _encoder_of(model).config
-    config = HuggingFaceConfig(encoder, type(described).__name__, is_own=True)
-    if kind is None or kind.name in _PROBLEM_TYPES:
-        with contextlib.suppress(InputError):
-            config = HuggingFaceConfig(encoder, architecture_of(described))
+    try:
+        config = HuggingFaceConfig(encoder, architecture_of(described, kind))
+    except InputError:
+        config = HuggingFaceConfig(encoder, type(described).__name__, is_own=True)
     if isinstance(model, AlbertClassifier | AlbertTokenClassifier):
         labels, problem_type = generic_labels(model.num_classes), None
         if kind and len(kind.labels) == model.num_classes:

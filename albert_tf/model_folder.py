@@ -56,11 +56,6 @@ def is_state(path: str) -> bool:
     return _STATE.fullmatch(os.path.basename(path)) is not None
 
 
-def state_path(folder: str, step: int) -> str:
-    """Returns the path of the state after a number of steps."""
-    return os.path.join(folder, f"step-{step}.safetensors")
-
-
 def folder_of(path: str) -> str:
     """Returns the folder whose files describe a model, given by folder, file or prefix."""
     return path.rstrip("/") if tf.io.gfile.isdir(path) else os.path.dirname(path)
@@ -94,19 +89,9 @@ def read_own(folder: str) -> Mapping[str, Any]:
 
 
 def write_config(
-    folder: str,
-    values: Mapping[str, Any],
-    own: Mapping[str, Any],
-    sums: Mapping[str, str],
+    folder: str, values: Mapping[str, Any], own: Mapping[str, Any], sums: Mapping[str, str]
 ) -> None:
-    """Writes `config.json`.
-
-    Args:
-        folder: the folder of the model.
-        values: Hugging Face's keys.
-        own: kind, options and metrics.
-        sums: SHA-256 of the other files of the folder, by name.
-    """
+    """Writes `config.json`: Hugging Face's keys, and under our key kind, options, metrics and sums."""
     values = {**values, OWN: {"version": __version__, **own, _SHA256: dict(sums)}}
     values = json.loads(json.dumps(values))  # as it is read
     values[OWN][_CHECKSUM] = _checksum(values)

@@ -52,7 +52,7 @@ def read_tensors(path: str, dtypes: Collection[str] = tuple(_DTYPES)) -> dict[st
     try:
         stored = safetensors.deserialize(content)
     except safetensors.SafetensorError as error:
-        raise DamagedFileError(f"{path}: the file is damaged: {error}") from error
+        raise InputError(f"{path}: the file is damaged: {error}") from error
     size = int.from_bytes(content[:8], "little")
     metadata = json.loads(content[8 : 8 + size]).get("__metadata__", {})
     tensors = {}
@@ -66,12 +66,8 @@ def read_tensors(path: str, dtypes: Collection[str] = tuple(_DTYPES)) -> dict[st
         values = np.frombuffer(tensor["data"], _DTYPES[tensor["dtype"]])
         tensors[name] = values.reshape(tensor["shape"])
     if _SHA256 in metadata and metadata[_SHA256] != _digest(tensors):
-        raise DamagedFileError(f"{path}: the file is damaged: its arrays have another SHA-256")
+        raise InputError(f"{path}: the file is damaged: its arrays have another SHA-256")
     return tensors
-
-
-class DamagedFileError(InputError):
-    """A file of arrays is damaged."""
 
 
 def _digest(arrays: Mapping[str, np.ndarray]) -> str:

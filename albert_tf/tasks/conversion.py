@@ -51,7 +51,7 @@ def run(options: ConversionOptions) -> LoadReport:
         )
     kind = read_kind(folder_of(options.init_checkpoint)) or head_of(model, report)
     part = target.part_of(model)
-    _print_table(part, report, target.layout(model))
+    _print_table(part, report, target.layout(model, kind))
     print(report.summary())
     unwritten = variables_by_path(model.weights).keys() - variables_by_path(part.weights).keys()
     if unwritten:

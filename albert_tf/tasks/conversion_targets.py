@@ -52,7 +52,7 @@ class Companions(NamedTuple):
 class CheckpointTarget:
     """TensorFlow 1's checkpoints: files with one prefix, next to config and vocabulary."""
 
-    def layout(self, model: BaseModel) -> Layout:
+    def layout(self, model: BaseModel, kind: Kind | None) -> Layout:
         """Returns how the format stores variables; refuses models that it does not have."""
         config_in_tf1(model)
         return stored_as_original
@@ -90,9 +90,9 @@ class HuggingFaceTarget:
 
     part_of = CheckpointTarget.part_of
 
-    def layout(self, model: BaseModel) -> Layout:
+    def layout(self, model: BaseModel, kind: Kind | None) -> Layout:
         """Returns how the format stores variables; refuses models that it does not have."""
-        architecture_of(model)
+        architecture_of(model, kind)
         return layout_of(model_type_of(model.config))
 
     @contextlib.contextmanager
@@ -118,7 +118,7 @@ class HuggingFaceTarget:
 class SavedModelTarget:
     """Reusable SavedModels in version folders with config and vocabulary."""
 
-    def layout(self, model: BaseModel) -> Layout:
+    def layout(self, model: BaseModel, kind: Kind | None) -> Layout:
         """Returns the layout of our own files."""
         return stored_by_path
 

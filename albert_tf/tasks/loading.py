@@ -4,19 +4,19 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.backends import require_tensorflow
-from albert_tf.checkpoints.loading import find_config, load_checkpoint
-from albert_tf.config import AlbertConfig
+from albert_tf.checkpoints.loading import LoadReport, find_config, load_checkpoint
 from albert_tf.conversion import load_model
 from albert_tf.data.fine_tuning.tags import TagTable
 from albert_tf.errors import InputError, name_place
 from albert_tf.export import ExportedModel, version_folders
 from albert_tf.kinds import Embedding, Kind, QuestionAnswering, TokenClassification
 from albert_tf.kinds.registry import read_kind
-from albert_tf.model_folder import CONFIG_FILE
+from albert_tf.model_folder import folder_of
 from albert_tf.models import (
     AlbertClassifier,
     AlbertEncoder,
@@ -102,14 +102,37 @@ def _load(folder: str, tokenizer: Tokenizer | None) -> Loaded:
         raise InputError("is a file; expected a folder" if is_file else "no such folder")
     version = None if find_config(folder) else _find_version(folder)
     described = version_folders.assets_folder(version) if version else folder
-    if kind := read_kind(described):
-        return _load_trained(described, kind, version, tokenizer)
-    if find_config(described) is None or version:
+    config_file, kind = find_config(described), read_kind(described)
+    if config_file is None or (version and kind is None):
         raise InputError(
             "holds no trained model; expected an --output_dir of fine-tuning or pre-training, an "
             "--export_dir or one of its versions, a Hugging Face folder, or one with albert_config.json"
         )
-    return _load_checkpoint(folder, tokenizer)
+    if kind and kind.missing:
+        raise InputError(
+            f"{config_file}: has no {kind.missing}, which --do_eval writes; expected it"
+        )
+    config, tokenizer = find_companions(CheckpointOptions(init_checkpoint=described), tokenizer)
+    if tokenizer is None:
+        raise InputError(
+            "holds no vocabulary; pass tokenizer=albert_tf.AlbertTokenizer(...) with that of its "
+            "training"
+        )
+    check_tokenizer(tokenizer)
+    check_vocab_size(tokenizer, config, config_file)
+    if kind:
+        check_vocabulary(described, tokenizer)
+    strategy = make_strategy("one_device")
+    with strategy.scope():
+        if version:
+            model = ExportedModel(version, kind.read_outputs)
+        elif kind:
+            model = kind.make_model(AlbertEncoder(config), 0.0, None, None)
+            load_checkpoint(model, folder).check_complete()
+        else:
+            model, report = load_model(config, folder)
+            kind = _kind_of(model, report)
+    return Loaded(kind, model, tokenizer, strategy)
 
 
 def _find_version(folder: str) -> str | None:
@@ -122,47 +145,19 @@ def _find_version(folder: str) -> str | None:
     return folder if exists(folder) else None
 
 
-def _load_trained(
-    folder: str, kind: Kind, version: str | None, tokenizer: Tokenizer | None
-) -> Loaded:
-    """Loads a model of ours from its folder, or a version of an exported model from its assets."""
-    config_file = os.path.join(folder, CONFIG_FILE)
-    if kind.missing:
-        raise InputError(
-            f"{config_file}: has no {kind.missing}, which --do_eval writes; expected it"
-        )
-    config, tokenizer = find_companions(CheckpointOptions(init_checkpoint=folder), tokenizer)
-    _check_tokenizer(tokenizer, config, config_file)
-    check_vocabulary(folder, tokenizer)
-    strategy = make_strategy("one_device")
-    with strategy.scope():
-        if version:
-            model = ExportedModel(version, kind.read_outputs)
-        else:
-            model = kind.make_model(AlbertEncoder(config), 0.0, None, None)
-            load_checkpoint(model, folder).check_complete()
-    return Loaded(kind, model, tokenizer, strategy)
-
-
-def _load_checkpoint(folder: str, tokenizer: Tokenizer | None) -> Loaded:
-    """Loads a pre-trained model, or one of another library that predicts from texts."""
-    config, tokenizer = find_companions(CheckpointOptions(init_checkpoint=folder), tokenizer)
-    _check_tokenizer(tokenizer, config, find_config(folder))
-    strategy = make_strategy("one_device")
-    with strategy.scope():
-        model, report = load_model(config, folder)
-    length = config.max_position_embeddings
+def _kind_of(model: keras.Model, report: LoadReport) -> Kind:
+    """Returns what a pre-trained model predicts, or one of another library, from texts."""
+    length = model.config.max_position_embeddings
     if isinstance(model, AlbertEncoder | AlbertPretrainer):
-        return Loaded(Embedding(**read_modules(folder, length)), model, tokenizer, strategy)
+        return Embedding(**read_modules(folder_of(report.prefix), length))
     if isinstance(model, AlbertSpanLabeler):
-        kind = QuestionAnswering(
+        return QuestionAnswering(
             task_name="squad",
             max_seq_length=min(QuestionAnswering.max_seq_length, length),
             max_query_length=min(QuestionAnswering.max_query_length, length // 2),
             version_2_with_negative=False,
             head="simple",
         )
-        return Loaded(kind, model, tokenizer, strategy)
     name = type(model).__name__
     if not isinstance(model, AlbertClassifier | AlbertTokenClassifier):
         raise InputError(
@@ -172,17 +167,7 @@ def _load_checkpoint(folder: str, tokenizer: Tokenizer | None) -> Loaded:
     kind = head_of(model, report, unnamed=True)
     if isinstance(kind, TokenClassification):
         TagTable.from_tags(kind.labels)
-    return Loaded(kind, model, tokenizer, strategy)
-
-
-def _check_tokenizer(tokenizer: Tokenizer | None, config: AlbertConfig, config_file: str) -> None:
-    if tokenizer is None:
-        raise InputError(
-            "holds no vocabulary; pass tokenizer=albert_tf.AlbertTokenizer(...) with that of its "
-            "training"
-        )
-    check_tokenizer(tokenizer)
-    check_vocab_size(tokenizer, config, config_file)
+    return kind
 
 
 def read_modules(folder: str, positions: int) -> dict[str, Any]:

@@ -9,10 +9,10 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf import files
-from albert_tf.checkpoints.safetensors_files import DamagedFileError, write_tensors
+from albert_tf.checkpoints.safetensors_files import write_tensors
 from albert_tf.checkpoints.tensors import StateReader, Variables, assign
-from albert_tf.errors import warn
-from albert_tf.model_folder import list_states, state_path
+from albert_tf.errors import InputError, warn
+from albert_tf.model_folder import list_states
 
 
 class States:
@@ -44,14 +44,14 @@ class States:
             self.wait()
 
     def _write(self, step: int, copies: dict[str, tf.Tensor]) -> None:
-        path = state_path(self._folder, step)
+        path = f"{self._folder}/step-{step}.safetensors"
         write_tensors(path, {name: np.asarray(copy) for name, copy in copies.items()})
         with files.explain_refusal(path):
             for older in list_states(self._folder)[: -self._max_to_keep]:
                 files.remove(older)
 
     def restore_latest(self) -> bool:
-        """Restores the newest undamaged state, with a warning for each damaged one.
+        """Restores the newest readable state, with a warning for each damaged one.
 
         Returns whether there is one.
         """
@@ -59,7 +59,7 @@ class States:
         for path in reversed(paths):
             try:
                 reader = StateReader(path)
-            except DamagedFileError as error:
+            except InputError as error:
                 if path == paths[0]:
                     raise
                 warn(f"{error}; trying the previous one")
