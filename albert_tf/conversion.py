@@ -11,7 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from albert_tf import files
+from albert_tf import files, folders
 from albert_tf._version import __version__
 from albert_tf.checkpoints.hugging_face import (
     PROJECTION,
@@ -195,7 +195,7 @@ def save_model(
     if kind:
         kind, tensors = kind.stored, kind.stored_tensors(tensors)
     tensors = {name: tensor.astype(dtype) for name, tensor in tensors.items()}
-    with files.replace_folder(directory.rstrip("/")) as incomplete:
+    with folders.replace_folder(directory.rstrip("/")) as incomplete:
         weights = os.path.join(incomplete, WEIGHTS_FILE)
         tf.io.gfile.makedirs(incomplete)
         write_tensors(weights, tensors)

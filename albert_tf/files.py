@@ -12,7 +12,6 @@ import io
 import json
 import os
 import re
-import socket
 import sys
 import textwrap
 import uuid
@@ -24,13 +23,7 @@ from albert_tf.lazy import LazyModule
 
 tf = LazyModule("tensorflow")
 
-try:
-    import fcntl
-except ImportError:  # on Windows
-    fcntl = None
-
 INCOMPLETE = ".incomplete"
-_PREVIOUS = ".previous"
 
 _CHUNK_BYTES = 1 << 20
 # A binary file might be a single line and fill the memory.
@@ -49,9 +42,6 @@ _OTHER_FILES = {
 
 # Length of a library's message within one of ours.
 _MAX_REASON_LENGTH = 200
-
-_LOCK = ".lock"
-
 
 def expand_globs(patterns: Sequence[str]) -> list[str]:
     """Returns the files that match, sorted within each pattern, each file once."""
@@ -248,35 +238,6 @@ def make_directory(path: str) -> None:
 
 
 @contextlib.contextmanager
-def lock_folder(path: str) -> Iterator[None]:
-    """Holds the lock of an existing folder, which only one process at a time can hold.
-
-    The kernel releases the lock when its owner ends, in whatever way. On Windows, and on file systems
-    without locks, e.g. object stores such as gs://, nothing is locked.
-    """
-    if "://" in path or fcntl is None:
-        yield
-        return
-    name = os.path.join(path, _LOCK)
-    with contextlib.ExitStack() as stack:
-        with explain_refusal(name):
-            file = stack.enter_context(open(name, "ab+", buffering=0))
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                file.seek(0)
-                raise InputError(
-                    f"{path}: {file.read().decode().strip() or 'another process'} is training in this "
-                    "folder; wait until it has ended, or use another folder"
-                ) from error
-            except OSError:
-                pass  # the file system has no locks
-            file.truncate(0)
-            file.write(f"process {os.getpid()} on {socket.gethostname()}\n".encode())
-        yield
-
-
-@contextlib.contextmanager
 def write_atomically(path: str) -> Iterator[str]:
     """Yields a path to write a file or folder to, and renames it to `path` on success.
 
@@ -303,36 +264,6 @@ def write_once(path: str, write: Callable[..., None], *content: Any) -> None:
     write(own, *content)
     with explain_refusal(path):
         tf.io.gfile.rename(own, path, overwrite=True)
-
-
-@contextlib.contextmanager
-def replace_folder(path: str) -> Iterator[str]:
-    """Yields a path to write a folder to, and puts it in the place of `path` on success.
-
-    At any time `current_folder` finds either the one or the other.
-    """
-    previous = path + _PREVIOUS
-    with write_atomically(path) as incomplete:
-        yield incomplete
-        if tf.io.gfile.isdir(path):
-            remove(previous)
-            tf.io.gfile.rename(path, previous)
-    remove(previous)
-
-
-def clean_folder(path: str) -> None:
-    """Removes what a killed process left of `replace_folder`."""
-    remove(path + INCOMPLETE)
-    if tf.io.gfile.exists(path):
-        remove(path + _PREVIOUS)
-
-
-def current_folder(path: str) -> str:
-    """Returns the path of a folder, which has another name while `replace_folder` renames the new one."""
-    previous = path + _PREVIOUS
-    if not tf.io.gfile.exists(path) and tf.io.gfile.exists(previous):
-        return previous
-    return path
 
 
 @contextlib.contextmanager

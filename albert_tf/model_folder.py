@@ -20,7 +20,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from albert_tf import files
+from albert_tf import files, folders
 from albert_tf._version import __version__
 from albert_tf.errors import InputError
 from albert_tf.lazy import LazyModule
@@ -41,7 +41,7 @@ _OF_OTHERS = "transformers_version"
 
 def find_best(output_dir: str) -> str | None:
     """Returns the folder of the best weights of a run; None if there is none."""
-    folder = files.current_folder(os.path.join(output_dir, BEST_DIR))
+    folder = folders.current_folder(os.path.join(output_dir, BEST_DIR))
     return folder if tf.io.gfile.exists(os.path.join(folder, CONFIG_FILE)) else None
 
 

@@ -6,7 +6,7 @@ import pathlib
 import pytest
 import tensorflow as tf
 
-from albert_tf import files
+from albert_tf import files, folders
 from albert_tf.errors import InputError, StoppedError
 from tests.helpers import largest_file
 
@@ -110,7 +110,7 @@ def test_place_that_cannot_be_written_is_named(tmp_path):
     with (
         pytest.raises(StoppedError, match=r"\.lock: cannot be written: File too large"),
         largest_file(0),
-        files.lock_folder(str(tmp_path)),
+        folders.lock_folder(str(tmp_path)),
     ):
         pass
 
@@ -151,9 +151,9 @@ def test_locked_folder_is_free_again_when_its_owner_is_done(tmp_path):
     message = rf"^{tmp_path}: process \d+ on .* is training in this folder; wait until"
     for _ in range(2):
         with (
-            files.lock_folder(str(tmp_path)),
+            folders.lock_folder(str(tmp_path)),
             pytest.raises(InputError, match=message),
-            files.lock_folder(str(tmp_path)),
+            folders.lock_folder(str(tmp_path)),
         ):
             pass
 
@@ -165,9 +165,9 @@ def test_folder_is_not_locked_on_a_file_system_without_locks(tmp_path, monkeypat
 
     monkeypatch.setattr(fcntl, "flock", refuse)
     if where == "Windows":
-        monkeypatch.setattr(files, "fcntl", None)
+        monkeypatch.setattr(folders, "fcntl", None)
     path = where if "://" in where else str(tmp_path)
-    with files.lock_folder(path), files.lock_folder(path):  # a lock would refuse the second
+    with folders.lock_folder(path), folders.lock_folder(path):  # a lock would refuse the second
         assert os.listdir(tmp_path) == ([".lock"] if where == "no locks" else [])
 
 

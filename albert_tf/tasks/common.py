@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import keras
 
-from albert_tf import files
+from albert_tf import files, folders
 from albert_tf.backends import require_tensorflow
 from albert_tf.checkpoints.hugging_face import stored_config
 from albert_tf.checkpoints.loading import find_config, load_checkpoint, read_config
@@ -226,7 +226,7 @@ def start_or_resume(
     with contextlib.ExitStack() as stack:
         if trainer.is_chief:
             files.make_directory(options.output_dir)
-            stack.enter_context(files.lock_folder(options.output_dir))
+            stack.enter_context(folders.lock_folder(options.output_dir))
         resume(trainer, options.output_dir)
         if trainer.is_chief:
             folder = os.path.join(options.output_dir, STATE_DIR)

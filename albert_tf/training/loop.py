@@ -24,7 +24,7 @@ from typing import NoReturn
 
 import tensorflow as tf
 
-from albert_tf import files
+from albert_tf import files, folders
 from albert_tf.errors import InputError, Preempted
 from albert_tf.model_folder import BEST_DIR, STATE_DIR, find_best, read_own
 from albert_tf.options.parts import LoopOptions
@@ -87,7 +87,7 @@ def resume(trainer: Trainer, output_dir: str) -> None:
     """Restores a run's newest state, and removes the unfinished files of killed processes."""
     folder = f"{output_dir}/{STATE_DIR}"
     if trainer.is_chief:
-        files.clean_folder(f"{output_dir}/{BEST_DIR}")
+        folders.clean_folder(f"{output_dir}/{BEST_DIR}")
         for path in files.matches(folder, f"*{files.INCOMPLETE}"):
             files.remove(path)
     restored = States(folder, trainer.state, max_to_keep=1).restore_latest()

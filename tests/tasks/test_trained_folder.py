@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import albert_tf
-from albert_tf import files
+from albert_tf import folders
 from albert_tf.checkpoints.loading import read_config
 from albert_tf.conversion import save_model
 from albert_tf.errors import InputError
@@ -312,7 +312,7 @@ def test_second_training_in_a_folder_is_refused(data, classifier):
     before = {path: path.read_bytes() for path in classifier.rglob("*.*") if path.is_file()}
     del before[classifier / ".lock"]
     message = rf"^{classifier}: process \d+ on \S+ is training in this folder; "
-    with files.lock_folder(str(classifier)), pytest.raises(InputError, match=message):
+    with folders.lock_folder(str(classifier)), pytest.raises(InputError, match=message):
         run(options)
     assert before == {path: path.read_bytes() for path in before}
 
