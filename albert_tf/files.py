@@ -43,6 +43,7 @@ _OTHER_FILES = {
 # Length of a library's message within one of ours.
 _MAX_REASON_LENGTH = 200
 
+
 def expand_globs(patterns: Sequence[str]) -> list[str]:
     """Returns the files that match, sorted within each pattern, each file once."""
     found: dict[str, None] = {}
