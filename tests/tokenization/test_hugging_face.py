@@ -13,6 +13,7 @@ from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer
 from albert_tf.tokenization.hugging_face_tokenizer import (
     check_hugging_face_files,
     hugging_face_files,
+    tokenizer_files,
 )
 from tests.tokenization.conftest import make_sentences, train_model
 
@@ -54,6 +55,19 @@ def test_scores_never_choose_digits_with_a_comma_or_special_pieces(small_tokeniz
         assert scores[small_tokenizer.pieces[id_]] == -1e4
     assert scores["("] == -0.1
     assert -20 < scores["▁the"] < 0
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"model_type": "bpe"}, {"treat_whitespace_as_suffix": True}, {"add_dummy_prefix": False}, {}],
+)
+def test_a_folder_says_its_case_whatever_its_vocabulary(tmp_path, settings):
+    path = tmp_path / "cased.model"
+    path.write_bytes(train_model(**settings))
+    tokenizer = AlbertTokenizer(str(path), lower_case=False)
+    for name, content in tokenizer_files(tokenizer, 512).items():
+        (tmp_path / name).write_bytes(content)
+    assert AlbertTokenizer.from_preset(str(tmp_path)).lower_case is False
 
 
 @pytest.mark.parametrize("lower_case", [True, False])
