@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import os
+import pickle
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -31,6 +32,9 @@ _SHOWN_LABELS = 5
 class Loaded:
     """A trained model and its tokenizer.
 
+    `pickle` and `copy.deepcopy` keep the source, from which the copy is loaded again, e.g. in a spawned
+    worker.
+
     Attributes:
         kind: what it predicts.
         model: a model of `albert_tf.models`; of an exported version, a function with the same outputs.
@@ -53,6 +57,17 @@ class Loaded:
         self._evaluator = Evaluator(model, None, strategy)
         embeds = isinstance(kind, Embedding) and isinstance(model, AlbertEmbedder | ExportedModel)
         self._embedders: dict[Kind, Loaded] = {kind: self} if embeds else {}
+
+    def __reduce__(self) -> tuple[Callable[..., "Loaded"], tuple[str, Tokenizer]]:
+        if not self.source:
+            raise pickle.PicklingError(
+                "an embedder of a loaded model has no folder to load it from"
+            )
+        is_local = os.path.exists(self.source)
+        return _load_again, (
+            os.path.abspath(self.source) if is_local else self.source,
+            self.tokenizer,
+        )
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -238,3 +253,10 @@ class Loaded:
                 "fill_mask: expected a pre-trained model; this one has no masked-LM head"
             )
         return fill_mask(self.model, self.tokenizer, text, top_k)
+
+
+def _load_again(source: str, tokenizer: Tokenizer) -> Loaded:
+    # Loading imports this module.
+    from albert_tf.tasks.loading import load
+
+    return load(source, tokenizer)

@@ -1,6 +1,8 @@
 """`albert_tf.load`: a trained model in Python predicts what the scripts write."""
 
+import copy
 import json
+import pickle
 import shutil
 
 import numpy as np
@@ -38,6 +40,19 @@ def test_refuses_what_is_no_list_of_texts(loaded, texts, message):
 @pytest.fixture(scope="module")
 def loaded(trained):
     return albert_tf.load(trained)
+
+
+@pytest.mark.parametrize("copied", [lambda x: pickle.loads(pickle.dumps(x)), copy.deepcopy])
+def test_copies_predict_the_same(loaded, copied):
+    texts = ["A fine film.", "A bad one."]
+    expected, received = loaded.predict(texts), copied(loaded).predict(texts)
+    assert received.label == expected.label
+    np.testing.assert_array_equal(received.probabilities, expected.probabilities)
+
+
+def test_what_was_not_loaded_from_a_folder_is_not_pickled(loaded):
+    with pytest.raises(pickle.PicklingError, match="has no folder to load it from"):
+        pickle.dumps(loaded.make_embedder())
 
 
 @pytest.fixture
