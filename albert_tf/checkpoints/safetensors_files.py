@@ -26,7 +26,7 @@ _SHA256 = "sha256"
 
 
 def write_tensors(path: str, tensors: Mapping[str, np.ndarray]) -> None:
-    """Writes arrays by name, atomically and one after the other, with their SHA-256 as metadata."""
+    """Writes arrays by name, atomically and sequentially, with their SHA-256 as metadata."""
     arrays = {name: np.asarray(tensor, order="C") for name, tensor in sorted(tensors.items())}
     names = {dtype: name for name, dtype in _DTYPES.items()}
     header, end = {"__metadata__": {"format": "pt", _SHA256: _digest(arrays)}}, 0

@@ -159,14 +159,19 @@ def compute_label_metrics(
     }
 
 
+def as_cell(text: str) -> str:
+    """Returns a text for a cell: its tabs and ends of lines would be taken for those of the table."""
+    return re.sub(r"[\t\r\n]", " ", text)
+
+
 def to_tsv(rows: Iterable[Mapping[str, Any]]) -> str:
     """Returns a table with a header row. All rows have the columns of the first one."""
 
     def cell(value: Any) -> str:
         if isinstance(value, tuple):
             return LABEL_SEPARATOR.join(value)
-        # Nine digits give the same float32 back. Tabs and ends of lines would be those of the table.
-        return f"{value:.9g}" if isinstance(value, float) else re.sub(r"[\t\r\n]", " ", str(value))
+        # Nine digits give the same float32 back.
+        return f"{value:.9g}" if isinstance(value, float) else as_cell(str(value))
 
     lines = []
     for row in rows:

@@ -146,7 +146,7 @@ class Kind(abc.ABC):
         return self
 
     def stored_tensors(self, tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Returns what is stored of a trained model's tensors, both by Hugging Face's names."""
+        """Returns the tensors to store, given a trained model's, by Hugging Face's names."""
         return tensors
 
     def without_thresholds(self) -> Self:

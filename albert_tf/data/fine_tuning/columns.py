@@ -145,8 +145,7 @@ def join_labels(table: Table, names: Sequence[str]) -> Table:
 
 def _label_columns(table: Table) -> list[str]:
     """Returns the columns `label_<name>`; a single one is a column of classes, e.g. `label_id`."""
-    found = [column for column in table.columns if column.lower().startswith(_LABEL)]
-    return found if len(found) > 1 else []
+    return [column for column in table.columns if column.lower().startswith(_LABEL)]
 
 
 # A truth value, as sources have it -> the value.
@@ -211,9 +210,8 @@ def _find_label(table: Table, optional: bool) -> str | None:
         return _named(table, "label_column")
     columns = _by_usual_name(table)
     found = [columns[name] for name in _LABELS if name in columns]
-    numbered = [column for column in table.columns if column.lower().startswith(_LABEL)]
-    if not found and len(numbered) == 1:
-        return numbered[0]
+    if not found and len(single := _label_columns(table)) == 1:
+        return single[0]
     if len(found) > 1:
         raise InputError(
             f"{table.name}: the columns {quote_names(found)} may all be the label; --label_column chooses"

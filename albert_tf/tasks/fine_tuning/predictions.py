@@ -4,7 +4,6 @@ import collections
 import dataclasses
 import json
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -21,7 +20,7 @@ from albert_tf.data.fine_tuning.tables import ColumnNames, Table, is_table
 from albert_tf.data.fine_tuning.task_table import Task
 from albert_tf.data.fine_tuning.tsv import LABEL_SEPARATOR, Scores
 from albert_tf.errors import InputError, name_place
-from albert_tf.evaluation.metrics import to_tsv
+from albert_tf.evaluation.metrics import as_cell, to_tsv
 from albert_tf.kinds import Kind
 from albert_tf.options import select
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
@@ -233,8 +232,7 @@ def _cell(value: Any) -> str:
         return f"{value:.6f}"
     if isinstance(value, tuple):
         value = LABEL_SEPARATOR.join(value)
-    # Tabs and ends of lines in an answer would be taken for those of the table.
-    return re.sub(r"[\t\r\n]", " ", value) if isinstance(value, str) else _json(value)
+    return as_cell(value) if isinstance(value, str) else _json(value)
 
 
 def _json(value: Any) -> str:
