@@ -62,7 +62,7 @@ def classify() -> None:
     """
     with command_line.quiet_start():
         from albert_tf.options.kinds import plug_ins
-        from albert_tf.tasks.fine_tuning.classification import options_class
+        from albert_tf.tasks.fine_tuning.options import options_class
     main = (
         "task_name train_file dev_file predict_file init_checkpoint output_dir do_train do_eval "
         "num_train_epochs export_dir"
@@ -75,16 +75,18 @@ def answer_questions() -> None:
 
     Usage:
         {command} --train_file=train-v2.0.json --predict_file=dev-v2.0.json \
-            --init_checkpoint=small_en --output_dir=squad --do_train --do_eval --export_dir=exported
-        {command} --output_dir=squad --predict_file=questions.json --do_predict
+            --init_checkpoint=small_en --output_dir=squad
+        {command} --output_dir=squad --predict_file=questions.json
+
+    It is albert-classify --task_name=squad, with the original's names of files.
     """
     with command_line.quiet_start():
-        from albert_tf.tasks.fine_tuning.question_answering import QuestionAnsweringOptions
+        from albert_tf.tasks.fine_tuning.squad_options import SquadOptions
     main = (
         "train_file predict_file init_checkpoint output_dir do_train do_eval do_predict "
         "spm_model_file num_train_epochs export_dir"
     )
-    command_line.run(QuestionAnsweringOptions, _FINE_TUNING, answer_questions.__doc__, main.split())
+    command_line.run(SquadOptions, _FINE_TUNING, answer_questions.__doc__, main.split())
 
 
 def embed() -> None:

@@ -6,7 +6,7 @@ import re
 import runpy
 
 import albert_tf
-from albert_tf.tasks.fine_tuning.classification import ClassificationOptions
+from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 
 ROOT = pathlib.Path(__file__).parents[1]
 
@@ -22,7 +22,7 @@ def test_every_flag_is_in_the_command_reference(tmp_path, monkeypatch):
     runpy.run_path(str(ROOT / "docs" / "site" / "commands.py"), run_name="__main__")
     page = (tmp_path / "albert-classify.md").read_text()
     flags = re.findall(r"^`--(\w+)` ", page, re.MULTILINE)
-    names = [field.name for field in dataclasses.fields(ClassificationOptions)]
+    names = [field.name for field in dataclasses.fields(FineTuningOptions)]
     assert sorted(flags) == sorted(names)
     assert "\n`--eval_batch_size` integer, from 1 to 1,048,576, default `64` {" in page
     assert "python run_classifier.py" in page

@@ -11,7 +11,7 @@ from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertPretrainer
 from albert_tf.sources import find_model, shipped_names
 from albert_tf.tasks import conversion, embedding
 from albert_tf.tasks.common import find_init_model
-from albert_tf.tasks.fine_tuning import classification
+from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tokenization import AlbertTokenizer
 from tests.helpers import assert_same_weights
 
@@ -45,7 +45,7 @@ def test_small_en_loads_from_python():
 
 
 def test_small_en_starts_every_command(tmp_path):
-    options = classification.ClassificationOptions(
+    options = FineTuningOptions(
         task_name="classification",
         train_file="train.tsv",
         init_checkpoint="small_en",

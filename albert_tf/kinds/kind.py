@@ -74,6 +74,9 @@ class Kind(abc.ABC):
     @classmethod
     def open(cls, source: Any, split: str, names: ColumnNames) -> Any:
         """Opens what the user gives for `read`. The split is `train`, `dev` or `test`."""
+        for name, column in dataclasses.asdict(names).items():
+            if column is not None:
+                raise InputError(f"--{name}={column}: {cls.name} has columns of its own")
         return source
 
     @abc.abstractmethod

@@ -76,6 +76,7 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
     of_weights: ClassVar = ("version_2_with_negative", "head", "start_n_top", "end_n_top")
     of_training: ClassVar = ("max_seq_length", "doc_stride", "max_query_length")
     needs_offsets: ClassVar = True
+    can_hold_out: ClassVar = False
     truncates: ClassVar = False
     base_learning_rate: ClassVar = 5e-5
 
@@ -243,8 +244,8 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
             yield dict(zip(Answers._fields, row, strict=True))
 
     def prediction_files(self, name: str, examples, predictions: RankedAnswers) -> dict[str, str]:
-        """Returns SQuAD's files, with `eval_` or `test_` before their names if `name` begins so."""
-        prefix = name[: name.rfind("_") + 1]
+        """Returns SQuAD's files, with `test_` before their names if `name` begins so."""
+        prefix = "test_" if name.startswith("test_") else ""
         contents = answer_files(predictions, self._threshold)
         return {prefix + file: content for file, content in contents.items()}
 

@@ -13,12 +13,11 @@ import numpy as np
 
 from albert_tf.backends import require_tensorflow
 from albert_tf.errors import InputError, name_place
-from albert_tf.kinds import Classification, QuestionAnswering
+from albert_tf.kinds import Classification
 from albert_tf.kinds.registry import find_kind, load_kinds
 from albert_tf.options import check_type
-from albert_tf.tasks.fine_tuning import classification
 from albert_tf.tasks.fine_tuning.data import RunData
-from albert_tf.tasks.fine_tuning.question_answering import QuestionAnsweringOptions
+from albert_tf.tasks.fine_tuning.options import options_class
 from albert_tf.tasks.fine_tuning.run import run
 from albert_tf.tasks.loaded import Loaded
 from albert_tf.tasks.loading import load
@@ -44,7 +43,7 @@ def fine_tune(
 ) -> Loaded:
     """Trains a model on texts with labels, and returns it with its best weights.
 
-    It is the same as `run_classifier.py` or, for `kind="question_answering"`, `run_squad.py`: the folder
+    It is the same as `run_classifier.py`: the folder
     is resumed if the training was stopped, and `albert_tf.load(output_dir)` returns the same model later.
 
     Args:
@@ -70,25 +69,19 @@ def fine_tune(
     require_tensorflow("albert_tf.fine_tune")
     with name_place(f"kind={kind!r}"):
         find_kind(kind)
-    is_squad = kind == QuestionAnswering.name
-    options_class = (
-        QuestionAnsweringOptions if is_squad else classification.options_class(load_kinds())
-    )
-    task = {} if is_squad else {"task_name": kind}
-    flags = _check_flags(flags, options_class)
+    of_kinds = options_class(load_kinds())
+    flags = _check_flags(flags, of_kinds)
     sources = {"train": train, **({} if dev is None else {"dev": dev})}
     in_memory = {s: each for s, each in sources.items() if not isinstance(each, str | os.PathLike)}
     files = {
         f"{split}_file": split if split in in_memory else os.fspath(source)
         for split, source in sources.items()
     }
-    if is_squad:
-        files["predict_file"] = files.pop("dev_file", None)
-    options = options_class(
+    options = of_kinds(
         init_checkpoint=os.fspath(model),
         output_dir=os.fspath(output_dir),
         do_train=True,
-        **task,
+        task_name=kind,
         **files,
         **flags,
     )
@@ -106,10 +99,10 @@ def _check(kind: str, data: RunData) -> None:
         )
 
 
-def _check_flags(flags: dict[str, Any], options_class: type) -> dict[str, Any]:
+def _check_flags(flags: dict[str, Any], of_kinds: type) -> dict[str, Any]:
     """Returns the flags with paths as strings, if each is one that has a meaning here, of its type."""
-    types_of = typing.get_type_hints(options_class)
-    known = {field.name for field in dataclasses.fields(options_class)} - {*_NO_ARGUMENTS}
+    types_of = typing.get_type_hints(of_kinds)
+    known = {field.name for field in dataclasses.fields(of_kinds)} - {*_NO_ARGUMENTS}
     checked = {}
     for name, value in flags.items():
         if name not in known:

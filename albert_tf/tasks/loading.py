@@ -27,9 +27,8 @@ from albert_tf.models import (
 from albert_tf.options.kinds import Pooling
 from albert_tf.sources import find_model
 from albert_tf.tasks.conversion import CheckpointOptions, find_companions, head_of
-from albert_tf.tasks.flags import check_vocab_size
+from albert_tf.tasks.flags import check_vocab_size, check_vocabulary
 from albert_tf.tasks.loaded import Loaded
-from albert_tf.tasks.trained_folder import check_vocabulary
 from albert_tf.tokenization import Tokenizer
 from albert_tf.tokenization.interface import check_tokenizer
 from albert_tf.tokenization.vocabulary_files import TOKENIZER_CONFIG_FILE, read_object

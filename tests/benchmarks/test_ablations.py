@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.tasks.fine_tuning.classification import ClassificationOptions
+from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.pretraining_run import PretrainingOptions
 from benchmarks.ablations import report, training
 from benchmarks.ablations.arms import ARMS, CLAIMS, TABLES, Recipe
@@ -89,7 +89,7 @@ def test_times_are_compared_on_the_same_processor(tmp_path):
         relative_cost(results, "E16 shared", "E16 unshared", 1)
 
 
-OPTIONS = {"run_pretraining.py": PretrainingOptions, "run_classifier.py": ClassificationOptions}
+OPTIONS = {"run_pretraining.py": PretrainingOptions, "run_classifier.py": FineTuningOptions}
 
 
 class FakeChildren:

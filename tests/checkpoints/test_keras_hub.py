@@ -11,7 +11,7 @@ from albert_tf.conversion import load_model
 from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertPretrainer
 from albert_tf.tasks.common import find_init_model
 from albert_tf.tasks.conversion import ConversionOptions, run
-from albert_tf.tasks.fine_tuning.classification import ClassificationOptions
+from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tokenization import AlbertTokenizer
 from tests.checkpoints.layouts import keras_hub_config, keras_hub_tensors, write_preset
 from tests.helpers import assert_same_weights, random_inputs
@@ -53,7 +53,7 @@ def test_a_classifiers_preset_with_its_vocabulary_is_a_whole_model(tmp_path):
     assert again.tokenizer.vocabulary == loaded.tokenizer.vocabulary
 
     options = {"train_file": "t", "init_checkpoint": path, "output_dir": "out"}
-    found = find_init_model(ClassificationOptions(**options))
+    found = find_init_model(FineTuningOptions(**options))
     assert found.spm_model_file == str(assets / "vocabulary.spm")
     assert found.albert_config_file == str(tmp_path / "preset" / "config.json")
 

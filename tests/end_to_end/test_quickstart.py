@@ -10,7 +10,7 @@ import typing
 
 import pytest
 
-from albert_tf.tasks.fine_tuning.classification import ClassificationOptions
+from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.pretraining_data import PretrainingDataOptions
 from albert_tf.tasks.pretraining_run import PretrainingOptions
 from examples.quickstart import run
@@ -18,7 +18,7 @@ from examples.quickstart import run
 OPTIONS = {
     "create_pretraining_data.py": PretrainingDataOptions,
     "run_pretraining.py": PretrainingOptions,
-    "run_classifier.py": ClassificationOptions,
+    "run_classifier.py": FineTuningOptions,
 }
 STEPS = run.make_steps(pathlib.Path("out"))
 

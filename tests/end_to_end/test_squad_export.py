@@ -5,8 +5,8 @@ import json
 import pytest
 import tensorflow as tf
 
-from albert_tf.tasks.fine_tuning.question_answering import QuestionAnsweringOptions
 from albert_tf.tasks.fine_tuning.run import run
+from albert_tf.tasks.fine_tuning.squad_options import SquadOptions
 from tests.data.squad_file import questions_of
 from tests.helpers import shared_path, tiny_config
 
@@ -27,7 +27,7 @@ def model(request, tmp_path_factory):
     config = tiny_config(**sizes, initializer_range=0.3)
     config.to_json_file(str(folder / "albert_config.json"))
     run(
-        QuestionAnsweringOptions(
+        SquadOptions(
             train_file=str(shared_path("data/squad/xquad.de.json")),
             albert_config_file=str(folder / "albert_config.json"),
             spm_model_file=str(shared_path("data/sentencepiece/30k-clean.model")),
@@ -53,7 +53,7 @@ def test_script_and_exported_model_give_the_same_answers(model, name):
     out, answer = model
     path = shared_path(f"data/squad/{name}")
     asked = {"null_score_diff_threshold": NO_THRESHOLD, "do_predict": True}
-    run(QuestionAnsweringOptions(output_dir=str(out), predict_file=str(path), **asked))
+    run(SquadOptions(output_dir=str(out), predict_file=str(path), **asked))
     predictions = json.loads((out / "predictions.json").read_text())
     null_odds = json.loads((out / "null_odds.json").read_text())
     asked = questions_of(path)

@@ -23,7 +23,7 @@ from albert_tf.kinds.registry import read_kind
 from albert_tf.tasks import embedding
 from albert_tf.tasks.conversion import ConversionOptions
 from albert_tf.tasks.conversion import run as convert
-from albert_tf.tasks.fine_tuning.classification import ClassificationOptions
+from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.run import run
 from tests.data.squad_file import questions_of
 from tests.helpers import change_kind
@@ -218,7 +218,7 @@ def test_lines_are_answered_the_same(name, trained, predicted, monkeypatch, caps
     lines = "\n".join("\t".join(fields) for fields in flat).encode()
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(lines)))
     capsys.readouterr()
-    run(ClassificationOptions(task_name=None, predict_file="-", output_dir=str(folder / "out")))
+    run(FineTuningOptions(task_name=None, predict_file="-", output_dir=str(folder / "out")))
     header, *answers = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
     assert tuple(header) == read_kind(folder / "out" / "best").answer_columns
     assert_same([SAMPLES[name].answer(fields) for fields in answers], expected)

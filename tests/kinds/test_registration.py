@@ -14,7 +14,7 @@ import albert_tf
 from albert_tf.kinds import KINDS
 from albert_tf.kinds.registry import load_kinds
 from albert_tf.options.kinds import KIND_FLAGS, option_fields, plug_ins
-from albert_tf.tasks.fine_tuning.classification import options_class
+from albert_tf.tasks.fine_tuning.options import options_class
 from albert_tf.tasks.fine_tuning.run import run
 from tests.tasks.animals import ANIMALS, OTHERS, make_options, write_model
 

@@ -4,7 +4,7 @@ import csv
 
 import numpy as np
 
-from albert_tf.tasks.fine_tuning.classification import ClassificationOptions
+from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tokenization import train_vocabulary
 from tests.helpers import tiny_config
 
@@ -103,4 +103,4 @@ def make_options(data, output_dir, **changes):
         "save_checkpoints_steps": 30,
         **changes,
     }
-    return ClassificationOptions(**values)
+    return FineTuningOptions(**values)

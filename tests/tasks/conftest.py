@@ -2,7 +2,7 @@ import shutil
 
 import pytest
 
-from albert_tf.tasks.fine_tuning.classification import ClassificationOptions
+from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.run import run
 from tests.tasks import language
 from tests.tasks.animals import make_options, pair_files, write_data
@@ -37,5 +37,5 @@ def classifier(trained, tmp_path):
 @pytest.fixture(scope="session")
 def exported(trained, tmp_path_factory):
     export_dir = tmp_path_factory.mktemp("exported")
-    run(ClassificationOptions(output_dir=str(trained), export_dir=str(export_dir)))
+    run(FineTuningOptions(output_dir=str(trained), export_dir=str(export_dir)))
     return export_dir

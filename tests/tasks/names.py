@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from albert_tf.tasks.fine_tuning.classification import ClassificationOptions
+from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from tests.tasks.animals import training_of, write_model
 
 LIBRARIES = ["numpy", "keras", "open cv", "pandas"]
@@ -62,4 +62,4 @@ def make_options(data, output_dir, **changes):
         "doc_stride": 11,
         **changes,
     }
-    return ClassificationOptions(**values)
+    return FineTuningOptions(**values)

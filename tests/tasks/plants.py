@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from albert_tf.tasks.fine_tuning.question_answering import QuestionAnsweringOptions
+from albert_tf.tasks.fine_tuning.squad_options import SquadOptions
 from tests.data.squad_file import make_question, make_squad, write_squad
 from tests.tasks.animals import training_of, write_model
 
@@ -49,4 +49,4 @@ def make_options(data, output_dir, version="v1", **changes):
         "save_checkpoints_steps": 75,
         **changes,
     }
-    return QuestionAnsweringOptions(**values)
+    return SquadOptions(**values)

@@ -4,7 +4,7 @@ import re
 import pytest
 
 from albert_tf.errors import InputError
-from albert_tf.tasks.fine_tuning.classification import ClassificationOptions
+from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.run import run
 from tests.tasks.animals import make_options, pair_files, write_rows
 
@@ -34,7 +34,7 @@ def test_evaluation_alone_measures_the_baselines_of_the_training_on_its_own_rows
     data, classifier, tmp_path, capsys
 ):
     write_rows(tmp_path / "other.tsv", 20, seed=9, pairs=True)
-    options = ClassificationOptions(
+    options = FineTuningOptions(
         output_dir=str(classifier), do_eval=True, dev_file=str(tmp_path / "other.tsv")
     )
     before = results_of(classifier)["baselines"]

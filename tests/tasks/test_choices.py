@@ -14,7 +14,7 @@ from albert_tf.kinds import Classification, MultipleChoice, TokenClassification
 from albert_tf.model_folder import read_own
 from albert_tf.sources import find_model
 from albert_tf.tasks.fine_tuning.choices import Choice, choose, choose_length
-from albert_tf.tasks.fine_tuning.classification import ClassificationOptions
+from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.run import run
 from tests.kinds.samples import SAMPLES
 from tests.tasks.animals import make_options, write_rows
@@ -30,7 +30,7 @@ def choose_for(rows, tmp_path, width=768, kind=KIND, recommended=None, **given):
     config = AlbertConfig.from_preset("base_v2", hidden_size=width, num_attention_heads=1)
     path = tmp_path / "config.json"
     path.write_text(json.dumps({"recommended_learning_rate": recommended}))
-    options = ClassificationOptions(
+    options = FineTuningOptions(
         task_name="classification",
         train_file="train.tsv",
         albert_config_file=str(path),

@@ -11,7 +11,7 @@ import pytest
 
 from albert_tf.errors import InputError
 from albert_tf.model_folder import read_own
-from albert_tf.tasks.fine_tuning.classification import ClassificationOptions
+from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.run import run
 from albert_tf.tasks.loading import load
 from tests.export.runtimes import need
@@ -20,7 +20,7 @@ from tests.tasks.animals import make_options, pair_files
 
 def test_export_without_tensorflow_text(trained, exported, tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "tensorflow_text", None)
-    run(ClassificationOptions(output_dir=str(trained), export_dir=str(tmp_path)))
+    run(FineTuningOptions(output_dir=str(trained), export_dir=str(tmp_path)))
     printed = capsys.readouterr()
     assert printed.out == f"exported {tmp_path}/ids/1\n"
     assert [path.name for path in tmp_path.iterdir()] == ["ids"]

@@ -147,3 +147,24 @@ def test_mistakes_are_one_line(data, trained, tmp_path, arguments, message):
     with pytest.raises(InputError, match=message):
         albert_tf.fine_tune(str(trained / "best"), **values)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("trainable", "moved"), [("head", ()), ("pooler,embedding", ("embedding", "pooler"))]
+)
+def test_parts_that_are_not_trainable_keep_their_values(data, trained, tmp_path, trainable, moved):
+    before = albert_tf.load(trained).model.encoder
+    rows = read_table(data / "train.tsv")
+    how = {**flags(data), "num_train_steps": 3, "trainable": trainable, "dev_fraction": 0.0}
+    model = albert_tf.fine_tune(
+        str(trained / "best"), rows, output_dir=tmp_path / "out", **how
+    ).model
+    assert not np.allclose(
+        *(np.ravel(each.head.weights[0]) for each in (model, albert_tf.load(trained).model))
+    )
+    for part in ("embedding", "pooler", "checkpointed_block_0"):
+        pairs = zip(
+            getattr(before, part).weights, getattr(model.encoder, part).weights, strict=True
+        )
+        is_same = all(np.array_equal(old, new) for old, new in pairs)
+        assert is_same == (part not in moved)

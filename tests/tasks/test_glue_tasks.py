@@ -9,8 +9,9 @@ from albert_tf.data.fine_tuning.task_table import find_task
 from albert_tf.data.fine_tuning.tsv import Example
 from albert_tf.errors import InputError
 from albert_tf.files import to_json
-from albert_tf.tasks.fine_tuning.classification import ClassificationOptions
+from albert_tf.tasks.fine_tuning.choices import complete
 from albert_tf.tasks.fine_tuning.data import read_data
+from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.predictions import write_submission
 from albert_tf.tasks.fine_tuning.run import run
 from albert_tf.tokenization import WordPieceTokenizer
@@ -39,7 +40,7 @@ def make_options(tmp_path, task, folder="data/glue", **changes):
         "num_train_steps": 30,
         "save_checkpoints_steps": 30,
     }
-    return ClassificationOptions(**{**values, **changes})
+    return FineTuningOptions(**{**values, **changes})
 
 
 @pytest.mark.slow
@@ -84,12 +85,12 @@ def test_mnli_has_two_sets_and_predicts_ax(tmp_path):
 
     data_dir = str(shared_path("data/glue"))
     alone = {"output_dir": str(out), "do_predict": True, "data_dir": data_dir}
-    run(ClassificationOptions(task_name="AX", **alone))
+    run(FineTuningOptions(task_name="AX", **alone))
     rows = read_table(out / "AX.tsv")
     assert len(rows) == 1104
     assert {row["prediction"] for row in rows} <= {"contradiction", "entailment", "neutral"}
     with pytest.raises(InputError, match=r"of another task: task_name mnli, but this run has wnli"):
-        run(ClassificationOptions(task_name="WNLI", **alone))
+        run(FineTuningOptions(task_name="WNLI", **alone))
 
 
 def test_a_run_reads_tensorflow_datasets(tmp_path):
@@ -102,7 +103,7 @@ def test_a_run_reads_tensorflow_datasets(tmp_path):
     source = {"data_source": "tfds", "data_dir": str(tmp_path / "tfds")}
     options = make_options(tmp_path, "WNLI", spm_model_file=None, **source)
     words = write_wordpiece(tmp_path / "vocab.txt", ["the"])
-    data = read_data(options.complete(), WordPieceTokenizer(words))
+    data = read_data(complete(options), WordPieceTokenizer(words))
     for split in ("train", "dev", "test"):
         expected = read("wnli", shared_path("data/glue"), split)
         (received,) = data.sets[split]

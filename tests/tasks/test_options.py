@@ -13,7 +13,9 @@ from albert_tf.kinds import OWN_KINDS, MultipleChoice
 from albert_tf.tasks import training_options
 from albert_tf.tasks.conversion import ConversionOptions
 from albert_tf.tasks.embedding import EmbeddingOptions
-from albert_tf.tasks.fine_tuning.classification import ClassificationOptions
+from albert_tf.tasks.fine_tuning.choices import complete
+from albert_tf.tasks.fine_tuning.options import FineTuningOptions
+from albert_tf.tasks.fine_tuning.squad_options import SquadOptions
 from albert_tf.tasks.pretraining_data import PretrainingDataOptions
 from albert_tf.tasks.pretraining_run import PretrainingOptions
 from albert_tf.tasks.training_options import (
@@ -52,14 +54,14 @@ WARMUPS = {"warmup_steps": 3, "warmup_proportion": 0.1}
 SQUAD = functools.partial(plants.make_options, pathlib.Path("data"), "out")
 NO_QUESTIONS = {**STOPPING, "predict_file": None, "do_eval": False}
 GLUE = functools.partial(
-    ClassificationOptions,
+    FineTuningOptions,
     task_name="mnli",
     data_dir="glue",
     albert_config_file="albert_config.json",
     output_dir="out",
     do_train=True,
 )
-TRAINED = functools.partial(ClassificationOptions, output_dir="out", predict_file="-")
+TRAINED = functools.partial(FineTuningOptions, output_dir="out", predict_file="-")
 EXPORT = {"export_dir": "x"}
 OPENVINO_INT8 = {**EXPORT, "export_format": "openvino", "export_weights": "int8"}
 CONVERSION = functools.partial(ConversionOptions, init_checkpoint="ckpt", to="tf1")
@@ -120,8 +122,12 @@ LINES = {"input_file": "-", "output_file": "x.npy"}
         (OWN, {"num_train_steps": 0}, "num_train_steps=0: expected at least 1"),
         (OWN, {"classifier_dropout": 1.5}, "classifier_dropout=1.5: expected at most 1"),
         (OWN, {"learning_rate": float("nan")}, "learning_rate=nan: expected at least 0"),
-        (OWN, {"data_dir": "glue"}, "--data_dir: --task_name=classification does not read it;"),
-        (OWN, {**COLA, "train_file": "x"}, "--train_file: --task_name=cola does not read it; exp"),
+        (OWN, {"data_dir": "glue"}, "--data_dir: --task_name=classification does not read it w"),
+        (
+            OWN,
+            {**COLA, "train_file": "x"},
+            "--train_file: --task_name=cola does not read it with --d",
+        ),
         (OWN, {"do_train": False, "init_checkpoint": "x"}, "--init_checkpoint: expected --do_"),
         (OWN, {"num_train_epochs": 3.0}, "received --num_train_steps and --num_train_epochs; exp"),
         (OWN, WARMUPS, "received --warmup_steps and --warmup_proportion; expected one of them"),
@@ -134,15 +140,29 @@ LINES = {"input_file": "-", "output_file": "x.npy"}
         (OWN, {"data_source": "tfds", **NO_FILES}, "--data_source=tfds: TensorFlow Datasets has n"),
         (OWN, {**COLA, "task_name": "ax"}, "--task_name=ax: has no train set, but test; the mode"),
         (OWN, {"task_name": "embedding", "dev_file": None}, "--task_name=emb.*: expected --d"),
+        (
+            OWN,
+            {"trainable": "head,heads"},
+            "--trainable=head,heads: received 'heads'; expected all",
+        ),
+        (
+            OWN,
+            {"trainable": "head", "new_pooler": True},
+            "--new_pooler: expected --trainable with p",
+        ),
         (OWN, {"temperature": 0.0}, "temperature=0.0: expected at least 0.0001"),
         (GLUE, {"race_level": "high"}, "--race_level=high: expected --task_name=race"),
         (TRAINED, {**EXPORT, "export_weights": "float16"}, "export_weights=float16: expected exp"),
         (TRAINED, {"export_weights": "int8"}, "--export_weights=int8: expected --e"),
         (TRAINED, OPENVINO_INT8, "export_weights=int8: for OpenVINO, ranges are estimated"),
-        (SQUAD, {"train_file": None}, "--do_train: expected --train_file; received none"),
-        (SQUAD, {"predict_file": None}, "--do_eval: expected --predict_file; received none"),
+        (SQUAD, {"train_file": None}, "--task_name=squad: expected --train_file; received none"),
+        (SQUAD, {"predict_file": None}, "--task_name=squad: expected --predict_file; receiv"),
         (SQUAD, {"albert_config_file": None}, "expected --albert_config_file or --init"),
-        (SQUAD, {"data_source": "tfds"}, "--train_file: expected --data_source=files; received t"),
+        (
+            SQUAD,
+            {"data_source": "tfds"},
+            "--train_file: --task_name=squad does not read it with --d",
+        ),
         (SQUAD, {"doc_stride": 0}, "doc_stride=0: expected at least 1"),
         (SQUAD, NO_QUESTIONS, "--early_stopping_evaluations=2: expected --predict_file; rec"),
     ],
@@ -199,7 +219,7 @@ def test_recipe_knows_the_four_sizes_with_any_vocabulary(recipe, size, dropout):
 
 
 def test_defaults_of_fine_tuning():
-    options = GLUE().complete()
+    options = complete(GLUE())
     assert (options.dropout, options.classifier_dropout) == (None, 0.1)
     assert options.do_lower_case
     # The data choose the others, see `test_choices.py`.
@@ -207,7 +227,7 @@ def test_defaults_of_fine_tuning():
 
 
 def test_recipe_of_the_paper_is_used_and_printed(capsys):
-    options = GLUE(recipe="paper", task_name="MNLI").complete()
+    options = complete(GLUE(recipe="paper", task_name="MNLI"))
     printed = capsys.readouterr().out
     for name, value in dataclasses.asdict(PAPER["mnli"]).items():
         assert getattr(options, name) == value
@@ -227,16 +247,16 @@ def test_flags_override_the_recipe(capsys):
     # The greatest value of its range.
     given |= {"classifier_dropout": 1.0, "num_train_steps": 50, "warmup_steps": 5}
     assert set(given) == {field.name for field in dataclasses.fields(PAPER["mnli"])}
-    options = GLUE(recipe="paper", **given).complete()
+    options = complete(GLUE(recipe="paper", **given))
     assert {name: getattr(options, name) for name in given} == given
     assert "learning_rate 0.0001, train_batch_size 7" in capsys.readouterr().out
 
 
 def test_a_given_length_keeps_the_recipes_warmup_proportion_and_replaces_the_default():
-    options = GLUE(recipe="paper", num_train_epochs=2.0).complete()
+    options = complete(GLUE(recipe="paper", num_train_epochs=2.0))
     assert (options.num_train_steps, options.num_train_epochs) == (None, 2.0)
     assert (options.warmup_steps, options.warmup_proportion) == (None, 0.1)
-    options = GLUE(num_train_steps=9, warmup_steps=2).complete()
+    options = complete(GLUE(num_train_steps=9, warmup_steps=2))
     assert (options.num_train_steps, options.num_train_epochs) == (9, None)
     assert (options.warmup_steps, options.warmup_proportion) == (2, None)
 
@@ -249,7 +269,7 @@ def test_splits():
 
 def test_default_lengths():
     for changes, length in [({"max_seq_length": 100}, 100), ({"recipe": "paper"}, 512)]:
-        assert GLUE(task_name="race", **changes).complete().max_seq_length == length
+        assert complete(GLUE(task_name="race", **changes)).max_seq_length == length
     # That of a question leaves room for the passage.
     for max_seq_length, length in [(128, 64), (512, 128), (100, 50)]:
         assert MultipleChoice(max_seq_length=max_seq_length).max_qa_length == length
@@ -273,15 +293,23 @@ def test_flags_of_other_kinds_are_refused(task_name, given, message):
 
 def test_a_training_file_alone_asks_for_everything():
     given = {"train_file": "x.csv", "init_checkpoint": "small_en", "output_dir": "out"}
-    options = ClassificationOptions(**given)
+    options = FineTuningOptions(**given)
     assert (options.task_name, options.do_train, options.do_eval) == ("classification", True, True)
     assert options.export_dir == "out/exported"
-    assert ClassificationOptions(**given, predict_file="-").do_train
+    assert FineTuningOptions(**given, predict_file="-").do_train
     # A wish turns the assumptions off.
-    options = ClassificationOptions(**given, do_train=True)
+    options = FineTuningOptions(**given, do_train=True)
     assert (options.task_name, options.do_eval) == ("classification", False)
     assert options.export_dir is None
+    # So do the original's names of files.
+    questions = {"predict_file": "q.json", "output_dir": "out"}
+    options = SquadOptions(**given | {"train_file": "x.json"} | questions)
+    assert (options.do_train, options.do_eval, options.do_predict) == (True, True, False)
+    assert options.splits == ["train", "dev"]
+    assert options.dev_file == "q.json"
+    assert SquadOptions(**questions).splits == ["test"]
+    assert SquadOptions(**questions, do_eval=True, do_predict=True).splits == ["dev"]
     # There is nothing to evaluate on.
-    for more in ({"dev_fraction": 0.0}, {"task_name": "embedding"}):
-        options = ClassificationOptions(**given, **more)
+    for more in ({"dev_fraction": 0.0}, {"task_name": "embedding"}, {"task_name": "squad"}):
+        options = FineTuningOptions(**given, **more)
         assert (options.do_train, options.do_eval) == (True, False)

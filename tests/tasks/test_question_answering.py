@@ -6,6 +6,7 @@ import pytest
 from albert_tf.errors import InputError
 from albert_tf.kinds import QuestionAnswering
 from albert_tf.kinds.registry import read_kind
+from albert_tf.tasks.fine_tuning.choices import complete
 from albert_tf.tasks.fine_tuning.run import run
 from albert_tf.tokenization import AlbertTokenizer
 from tests.data.squad_file import make_question, make_squad, questions_of, write_squad
@@ -47,7 +48,7 @@ def test_contradictory_flags_are_refused(data, tmp_path, changes, message):
 
 def test_folder_without_a_model_is_refused(tmp_path):
     options = make_options(tmp_path, tmp_path / "out", do_train=False, albert_config_file=None)
-    with pytest.raises(InputError, match=r"holds no model that answers questions"):
+    with pytest.raises(InputError, match="holds no fine-tuned model"):
         run(options)
 
 
@@ -140,7 +141,7 @@ def test_recipe_depends_on_the_version(data, tmp_path, capsys):
     for version, shown in (("v1", "num_train_steps 3649"), ("v2", "num_train_steps 8144")):
         options = make_options(data, tmp_path / version, version, recipe="paper")
         options = dataclasses.replace(options, num_train_steps=None, learning_rate=None)
-        recipe = options.complete()
+        recipe = complete(options)
         assert shown in capsys.readouterr().out
         assert (recipe.train_batch_size, recipe.max_seq_length) == (16, 40)  # as given
         assert recipe.learning_rate == {"v1": 5e-5, "v2": 3e-5}[version]

@@ -16,8 +16,9 @@ from albert_tf.errors import InputError
 from albert_tf.kinds import Classification
 from albert_tf.model_folder import list_states, read_own
 from albert_tf.models import AlbertClassifier, AlbertEncoder
-from albert_tf.tasks.fine_tuning.classification import ClassificationOptions
+from albert_tf.tasks.fine_tuning.choices import complete
 from albert_tf.tasks.fine_tuning.data import check_kind, read_data
+from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.predictions import predict_file
 from albert_tf.tasks.fine_tuning.run import run
 from tests.helpers import assert_same_weights, change_json, tiny_config
@@ -78,7 +79,7 @@ def test_evaluation_needs_a_trained_folder(data, tmp_path):
 
 def test_prediction_needs_nothing_but_the_folder(data, classifier, capsys):
     test_file = str(data / "pairs-test.tsv")
-    run(ClassificationOptions(output_dir=str(classifier), do_predict=True, test_file=test_file))
+    run(FineTuningOptions(output_dir=str(classifier), do_predict=True, test_file=test_file))
     alone = (classifier / "test_results.tsv").read_text()
     told = {"do_train": False, "do_eval": False, "do_predict": True, **pair_files(data)}
     run(make_options(data, classifier, **told))
@@ -88,7 +89,7 @@ def test_prediction_needs_nothing_but_the_folder(data, classifier, capsys):
     # The same rows as JSON.
     capsys.readouterr()
     asked = {"output_dir": str(classifier), "predict_format": "jsonl"}
-    run(ClassificationOptions(predict_file=test_file, **asked))
+    run(FineTuningOptions(predict_file=test_file, **asked))
     objects = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     header, *rows = [line.split("\t")[1:] for line in alone.splitlines()]
     assert header == ["prediction", "probability_animal", "probability_plant"]
@@ -125,8 +126,8 @@ def test_finished_folder_is_fixed(data, trained, tmp_path, monkeypatch, changes,
 
 
 def test_empty_folder_is_refused(tmp_path):
-    options = ClassificationOptions(output_dir=str(tmp_path), predict_file="-")
-    with pytest.raises(InputError, match=rf"--output_dir={tmp_path}: holds no classifier"):
+    options = FineTuningOptions(output_dir=str(tmp_path), predict_file="-")
+    with pytest.raises(InputError, match=rf"--output_dir={tmp_path}: holds no fine-tuned model"):
         run(options)
 
 
@@ -140,7 +141,7 @@ def test_lines_are_answered_one_by_one(trained, monkeypatch, capsys):
             yield line
 
     monkeypatch.setattr("sys.stdin", types.SimpleNamespace(buffer=read()))
-    options = ClassificationOptions(output_dir=str(trained), predict_file="-")
+    options = FineTuningOptions(output_dir=str(trained), predict_file="-")
     run(options)
     said.append(capsys.readouterr().out)
     assert said[0] == "prediction\tprobability_animal\tprobability_plant\n"
@@ -171,7 +172,7 @@ def test_lines_without_an_answer_do_not_matter(trained, tmp_path, monkeypatch, c
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(lines)))
     path = "-" if is_pipe else str(tmp_path / "lines.txt")
     with pytest.raises(InputError, match=rf"^--predict_file={path}: 4 of 6 lines could not be ans"):
-        run(ClassificationOptions(output_dir=str(trained), predict_file=path))
+        run(FineTuningOptions(output_dir=str(trained), predict_file=path))
     output, error = capsys.readouterr()
     _, first, *unanswered, last = output.splitlines()
     assert first == last
@@ -277,7 +278,7 @@ def test_starts_from_a_hugging_face_folder_and_leaves_its_files(data, tmp_path, 
 def test_head_without_known_classes_is_kept(data, tmp_path):
     write_theirs(tmp_path / "theirs")
     options = one_update(data, tmp_path / "out", init_checkpoint=str(tmp_path / "theirs"))
-    options = options.complete()
+    options = complete(options)
     check_kind(options, read_data(options, options.load_tokenizer()).kind)
 
 

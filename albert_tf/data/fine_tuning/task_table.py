@@ -184,12 +184,18 @@ RACE_TASK = Task(
     tfds=TfdsSource(tuple(f"race/{level}" for level in LEVELS), dev="dev"),
     submissions={"": "race_answers.json"},
 )
-SQUAD_TASK = Task(name="squad", metrics=(), kind="question_answering")
+SQUAD_TASK = Task(
+    name="squad",
+    metrics=(),
+    kind="question_answering",
+    tfds=TfdsSource(("squad", "squad/v2.0")),  # without and with questions that have no answer
+)
 # Of the user's own data, whose columns decide the rest.
 OWN_TASK = Task(name="classification", metrics=("accuracy",))
 
 TASKS: Mapping[str, Task] = {
-    task.name: task for task in (*GLUE_TASKS, RACE_TASK, SQUAD_TASK, OWN_TASK)
+    **{task.name: task for task in (*GLUE_TASKS, RACE_TASK, SQUAD_TASK, OWN_TASK)},
+    SQUAD_TASK.kind: SQUAD_TASK,
 }
 
 

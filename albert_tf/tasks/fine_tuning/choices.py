@@ -1,4 +1,7 @@
-"""What a training chooses from its model and its data, where neither flags nor a recipe say it.
+"""The values of the options that are not given.
+
+They are the recipe's, if there is one, and without training those of the trained folder, so that
+prediction needs nothing else. Otherwise a training chooses them from its model and its data.
 
 Few rows need many passes, and small models take higher learning rates than the paper's. A pooler that was
 trained to tell the order of sentences is saturated, so hardly a gradient passes: a new one learns more
@@ -8,6 +11,7 @@ choice was measured on.
 
 import dataclasses
 import math
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -16,14 +20,21 @@ import numpy as np
 from albert_tf import files
 from albert_tf.checkpoints.loading import stored_shape
 from albert_tf.config import AlbertConfig
+from albert_tf.data.fine_tuning.squad_questions import read_questions
+from albert_tf.data.fine_tuning.task_table import SQUAD_TASK
 from albert_tf.errors import InputError, name_place
 from albert_tf.kinds import Kind
 from albert_tf.kinds.registry import read_kind
-from albert_tf.model_folder import folder_of, read_own
+from albert_tf.model_folder import CONFIG_FILE, find_best, folder_of, read_own
 from albert_tf.models import AlbertClassifier
 from albert_tf.tasks.common import described_folder
 from albert_tf.tasks.fine_tuning.options import LENGTHS, FineTuningOptions
+from albert_tf.tasks.training_options import PAPER, PAPER_SQUAD_V2, Recipe
 from albert_tf.tokenization import Tokenizer
+from albert_tf.tokenization.vocabulary_files import vocabulary_flags
+
+_DEFAULTS = {"do_lower_case": True, "classifier_dropout": 0.1}
+_VOCABULARIES = ("spm_model_file", "vocab_file")
 
 # A key of a model's config file.
 RECOMMENDED_RATE = "recommended_learning_rate"
@@ -99,6 +110,33 @@ def keep_chosen(options: _Options) -> tuple[_Options, Choice]:
     return dataclasses.replace(options, **kept), Choice(names, saved.get(RESTARTS, 0))
 
 
+def complete(options: _Options, train: Any = None) -> _Options:
+    """Returns the options with values that do not depend on the data.
+
+    `train` is a training set in memory.
+    """
+    recipe = _find_recipe(options, train)
+    values = _DEFAULTS | (_of_recipe(options, recipe) if recipe else _of_folder(options))
+    for one, other in (*LENGTHS, _VOCABULARIES):
+        if any(getattr(options, name) is not None for name in (one, other)):
+            values = {name: value for name, value in values.items() if name not in (one, other)}
+        elif values.get(one) is not None:
+            values.pop(other, None)
+    missing = {name: value for name, value in values.items() if getattr(options, name) is None}
+    completed = dataclasses.replace(options, **missing)
+    if completed.task_name is None or completed.albert_config_file is None:
+        raise InputError(
+            f"--output_dir={options.output_dir}: holds no fine-tuned model; expected a folder that "
+            "--do_train wrote"
+        )
+    if recipe:
+        names = (*dataclasses.asdict(recipe), "num_train_epochs", "warmup_proportion")
+        described = ((name, getattr(completed, name)) for name in names)
+        used = ", ".join(f"{name} {value}" for name, value in described if value is not None)
+        print(f"recipe of the paper: {used}")
+    return completed
+
+
 def choose_length(
     kind: Kind, train: Sequence[Any], tokenizer: Tokenizer, most: int, seed: int
 ) -> int:
@@ -146,6 +184,48 @@ def start_again(options: _Options, choice: Choice) -> tuple[_Options, Choice]:
     )
 
 
+def _find_recipe(options: FineTuningOptions, train: Any) -> Recipe | None:
+    if not (options.recipe and options.do_train):
+        return None
+    is_squad = options.task.name == SQUAD_TASK.name
+    return (
+        PAPER_SQUAD_V2 if is_squad and _is_version_2(options, train) else PAPER[options.task.name]
+    )
+
+
+def _is_version_2(options: FineTuningOptions, train: Any) -> bool:
+    if options.version_2_with_negative is not None or options.data_source == "tfds":
+        return bool(options.version_2_with_negative)
+    source = options.train_file if train is None else train
+    questions = read_questions(source, "train", training=True)
+    return any(question.is_impossible and question.is_trainable for question in questions)
+
+
+def _of_recipe(options: FineTuningOptions, recipe: Recipe) -> dict[str, Any]:
+    values = dataclasses.asdict(recipe)
+    if options.num_train_steps is not None or options.num_train_epochs is not None:
+        # In a training of another length the warm-up is the same fraction.
+        del values["warmup_steps"]
+        values["warmup_proportion"] = recipe.warmup_steps / recipe.num_train_steps
+    return values
+
+
+def _of_folder(options: FineTuningOptions) -> dict[str, Any]:
+    """Returns what the folder of the model determines that is used without training."""
+    folder = None if options.do_train else find_best(options.output_dir)
+    own = read_own(folder) if folder else {}
+    if not own:
+        return {}
+    values = {
+        **vocabulary_flags(folder),
+        "albert_config_file": os.path.join(folder, CONFIG_FILE),
+        "dropout": own.get("options", {}).get("dropout"),
+    }
+    if kind := read_kind(folder):
+        values |= {"task_name": kind.task_name, "max_seq_length": kind.max_seq_length}
+    return {name: value for name, value in values.items() if value is not None}
+
+
 def _values(
     options: FineTuningOptions,
     config: AlbertConfig,
@@ -173,6 +253,7 @@ def _values(
         # A run that resumes no longer needs the model that it started from.
         is_new = not (options.recipe or described_folder(options))
         is_wanted = is_new and rows < _ENOUGH_FOR_ANY_POOLER
+        is_wanted &= "pooler" not in options.frozen_parts
         values["new_pooler"] = is_wanted and not _is_fine_tuned(options.init_checkpoint)
     return values
 

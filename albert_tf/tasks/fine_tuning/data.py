@@ -89,8 +89,8 @@ def read_data(
             kind = dataclasses.replace(kind, **more).fit_labels(examples["train"][""], row.name)
     else:
         kind, examples = _read_own(options, row, sources or {})
-    if metric := getattr(options, "best_metric", None):
-        kind = _select_by(metric, kind)
+    if options.best_metric:
+        kind = _select_by(options.best_metric, kind)
     if {"train", "dev"} <= set(examples):
         _warn_of_shared_rows(examples["train"][""], examples["dev"])
     if options.max_seq_length is None and options.do_train and most_tokens is not None:
@@ -112,7 +112,7 @@ def _encode(
         for split, of_split in examples.items()
     }
     for split, (one,) in sets.items() if not row.sets else ():
-        path = getattr(options, options.file_flag(split)) or options.train_file or row.name
+        path = getattr(options, f"{split}_file") or options.train_file or row.name
         for fault in kind.find_faults(path, split, one.examples, one.features):
             warn(fault)
     return RunData(row, kind, tokenizer, sets)
@@ -212,12 +212,10 @@ def _warn_of_few_rows(path: str, train: Sequence[Any], has_labels: bool) -> None
 
 def _own_source(options: FineTuningOptions, split: str, sources: Mapping[str, Any]) -> Any:
     """Returns the data of a split as the kind reads them."""
-    flag = options.file_flag(split)
-    source = sources.get(split, getattr(options, flag))
+    source = sources.get(split, getattr(options, f"{split}_file"))
     if isinstance(source, str) and not tf.io.gfile.exists(source):
-        raise InputError(f"--{flag}: no file '{source}'")
-    names = select(options, ColumnNames) if isinstance(options, ColumnNames) else ColumnNames()
-    return find_kind(options.task.kind).open(source, split, names)
+        raise InputError(f"--{options.file_flag(split)}: no file '{source}'")
+    return find_kind(options.task.kind).open(source, split, select(options, ColumnNames))
 
 
 @contextlib.contextmanager

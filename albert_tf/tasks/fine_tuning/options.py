@@ -1,46 +1,93 @@
-"""The options of every fine-tuning task, and the values of those that the user leaves out.
+"""The options of fine-tuning, and what they mean together.
 
-An option that is not given has the recipe's value, if there is one. Without training it has the value of
-the trained folder, so that prediction needs nothing else. Otherwise it has a default, or `choices.py`
-chooses it when the data are read.
-
-`--help` reads the options, so slow modules are imported where they are used.
+`choices.py` has the values of options that are not given. `--help` reads this module, so slow modules are
+imported where they are used.
 """
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Literal, Self
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Literal
 
-from albert_tf.data.fine_tuning.task_table import Task
+from albert_tf.data.fine_tuning.race import LEVELS
+from albert_tf.data.fine_tuning.tables import ColumnNames
+from albert_tf.data.fine_tuning.task_table import (
+    OWN_TASK,
+    RACE_TASK,
+    TASKS,
+    Task,
+    find_task,
+    select_level,
+)
 from albert_tf.errors import InputError
 from albert_tf.options import option
+from albert_tf.options.kinds import KIND_FLAGS, with_kind_options
 from albert_tf.options.parts import Weights
-from albert_tf.tasks.flags import load_tokenizer
-from albert_tf.tasks.training_options import MAX_BATCH_SIZE, ExportOptions, Recipe, TrainingOptions
-from albert_tf.tokenization import Tokenizer
+from albert_tf.tasks.training_options import (
+    MAX_BATCH_SIZE,
+    PAPER,
+    ExportOptions,
+    TrainingOptions,
+)
 
-_DEFAULTS = {"do_lower_case": True, "classifier_dropout": 0.1}
+_WISHES = ("do_train", "do_eval", "do_predict", "export_dir")
+# Parts of an encoder that `--trainable` names.
+_ENCODER_PARTS = ("embedding", "blocks", "pooler")
+_OWN_FILES = ("train_file", "dev_file", "test_file")
 
 # If one of a pair is given, the other has no default.
 LENGTHS = (("num_train_steps", "num_train_epochs"), ("warmup_steps", "warmup_proportion"))
-_VOCABULARIES = ("spm_model_file", "vocab_file")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FineTuningOptions(ExportOptions, TrainingOptions):
-    """The options of every fine-tuning task. A task adds its own."""
+class _FineTuningOptions(ColumnNames, ExportOptions, TrainingOptions):
+    """The options of fine-tuning, apart from those of single kinds."""
 
     # Option of a kind -> names of the kinds that have it.
     OF_KINDS: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    holds_out: ClassVar = False  # whether a part of the training file is the dev set
-    lines_file: ClassVar[str | None] = None  # whose lines are answered on standard output
-    task: ClassVar[Task]
-    splits: ClassVar[Sequence[str]]
-    # Options that ask for something; at least one has to be given.
-    WANTED: ClassVar[tuple[str, ...]] = ("do_train", "do_eval", "do_predict", "export_dir")
-    # Name of the files of predictions, without their ends.
-    DEV_PREDICTIONS: ClassVar = "eval_predictions"
+    # Name of the files of predictions for a test set, without their ends.
     TEST_PREDICTIONS: ClassVar = "test_results"
+
+    task_name: str | None = option(
+        f"Task: {', '.join(dict.fromkeys((*TASKS, *KIND_FLAGS)))}. Without --do_train it defaults to the "
+        "model's task, and for a --train_file to classification.",
+        None,
+    )
+    data_dir: str | None = option(
+        "Folder of the GLUE tasks, of RACE, or of TensorFlow Datasets.", None
+    )
+    data_source: Literal["files", "tfds"] = option(
+        "Read files in the original format, or TensorFlow Datasets.", "files"
+    )
+    train_file: str | None = option(
+        "File to train on, for a --task_name without files of its own: CSV, TSV or Parquet with names of "
+        "columns, JSON lines, a folder of datasets, CoNLL, or SQuAD's JSON.",
+        None,
+    )
+    dev_file: str | None = option(
+        "File to evaluate on. Default: a part of --train_file, see --dev_fraction.", None
+    )
+    test_file: str | None = option("File to predict.", None)
+    dev_fraction: float = option(
+        "Fraction of --train_file, drawn with --random_seed, that is the dev set without --dev_file.",
+        0.1,
+        least=0,
+        most=0.9,
+    )
+    race_level: Literal[("all", *LEVELS)] = option("Articles to use (--task_name=race).", "all")
+    best_metric: str | None = option(
+        "Metric that selects the best checkpoint. Default: the task's first one.", None
+    )
+    do_predict: bool = option("Predict the test set with the best checkpoint.", False)
+    predict_file: str | None = option(
+        "File to answer on standard output: a table as for --test_file, or lines of text with tabs "
+        "between texts; - is standard input, lines of text.",
+        None,
+    )
+    predict_format: Literal["tsv", "jsonl"] = option(
+        "Answer --predict_file with a header row and tabs between columns, or with JSON lines.",
+        "tsv",
+    )
 
     albert_config_file: str | None = option(
         "JSON file with the model's configuration: albert_config.json, or a Hugging Face config.json. "
@@ -53,9 +100,6 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
     vocab_file: str | None = option("WordPiece vocabulary, instead of a SentencePiece model.", None)
     do_lower_case: bool | None = option(
         "Lower-case the text. Default: as the model's folder says, otherwise true.", None
-    )
-    data_source: Literal["files", "tfds"] = option(
-        "Read files in the original format, or TensorFlow Datasets.", "files"
     )
     max_seq_length: int | None = option(
         "Maximum number of tokens per sequence, including the special ones. Default: chosen by the data, "
@@ -104,6 +148,10 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
     recipe: Literal["paper"] | None = option(
         "Use the paper's hyperparameters for every training flag not given explicitly.", None
     )
+    trainable: str = option(
+        f"What is trained besides the head: all, nothing (head), or some of {', '.join(_ENCODER_PARTS)}.",
+        "all",
+    )
     new_pooler: bool | None = option(
         "Start with a new pooler instead of that of --init_checkpoint. Default: chosen by the data.",
         None,
@@ -119,13 +167,62 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
         None,
     )
 
+    def __post_init__(self):
+        if self.train_file and not self._asks_for_something:
+            self._assume_everything()
+        if self.task_name is None and self.train_file and self.do_train:
+            self._assume("task_name", OWN_TASK.name)
+        super().__post_init__()
+        if self.do_train and not self.task_name:
+            raise InputError("--do_train: expected --task_name; received none")
+        self._check_combinations()
+        if self.task_name is not None:
+            self._check_task()
+
+    @property
+    def lines_file(self) -> str | None:
+        """The file whose lines are answered on standard output."""
+        return self.predict_file
+
+    @property
+    def task(self) -> Task:
+        """The row of the task."""
+        from albert_tf.kinds.registry import KINDS, load_kinds
+
+        if self.task_name not in TASKS and self.task_name in load_kinds():
+            return Task(name=self.task_name, metrics=(), kind=self.task_name)
+        task = find_task(self.task_name, KINDS)
+        return select_level(task, self.race_level) if task.name == RACE_TASK.name else task
+
+    @property
+    def splits(self) -> list[str]:
+        """The splits to read. Training chooses its best checkpoint on the dev set, if there is one."""
+        has_own = self.dev_file is not None or self.data_source == "tfds"
+        has_dev_set = "dev" in self.task.sets if self.task.sets else has_own
+        wanted = {
+            "train": self.do_train,
+            "dev": not self.holds_out and (self.do_eval or (self.do_train and has_dev_set)),
+            "test": self.do_predict,
+        }
+        return [split for split, is_wanted in wanted.items() if is_wanted]
+
+    @property
+    def holds_out(self) -> bool:
+        """Whether a part of the training file becomes the dev set."""
+        from albert_tf.kinds.registry import find_kind
+
+        wanted = self.do_train and self.dev_fraction > 0 and not self.dev_file
+        return wanted and not self.task.sets and find_kind(self.task.kind).can_hold_out
+
+    @property
+    def frozen_parts(self) -> list[str]:
+        """The parts of the encoder that are not trained."""
+        named = self.trainable.split(",")
+        return [part for part in _ENCODER_PARTS if not {part, "all"} & {*named}]
+
     def file_flag(self, split: str) -> str:
         """Returns the name of the option that names the file of a split."""
         return f"{split}_file"
-
-    def complete(self, train: Any = None) -> Self:
-        """Returns the options with the values of those left out; `train` is a training set in memory."""
-        raise NotImplementedError
 
     def check_kinds(self, kinds: Iterable[str]) -> None:
         """Checks that no option is given that only other kinds than `kinds` have."""
@@ -136,14 +233,24 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
                     f"one of {' and '.join(having)}"
                 )
 
-    def load_tokenizer(self) -> Tokenizer:
-        """Loads the vocabulary, of either kind."""
-        return load_tokenizer(self.spm_model_file, self.vocab_file, self.do_lower_case)
+    def _assume(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)  # as the dataclass is frozen
 
-    def check_combinations(self, has_dev_set: bool) -> None:
+    @property
+    def _asks_for_something(self) -> bool:
+        return any(getattr(self, wish) for wish in _WISHES)
+
+    def _assume_everything(self) -> None:
+        """Sets what a training file that nothing is said of asks for: to train, evaluate and export."""
+        self._assume("do_train", True)
+        self._assume("task_name", self.task_name or OWN_TASK.name)
+        self._assume("do_eval", bool(self.dev_file) or self.holds_out)
+        self._assume("export_dir", os.path.join(self.output_dir, "exported"))
+
+    def _check_combinations(self) -> None:
         """Checks the options that depend on each other."""
-        if not any(getattr(self, name) for name in self.WANTED):
-            flags = ", ".join(f"--{name}" for name in self.WANTED)
+        if not (self._asks_for_something or self.lines_file):
+            flags = ", ".join(f"--{name}" for name in (*_WISHES, "predict_file"))
             raise InputError(f"expected at least one of {flags}; received none")
         if self.do_train and not (self.albert_config_file or self.init_checkpoint):
             raise InputError("expected --albert_config_file or --init_checkpoint; received neither")
@@ -152,56 +259,63 @@ class FineTuningOptions(ExportOptions, TrainingOptions):
                 "--init_checkpoint: expected --do_train; without it the best checkpoint of --output_dir "
                 "is used"
             )
+        parts = ("all", "head", *_ENCODER_PARTS)
+        for part in self.trainable.split(","):
+            if part not in parts:
+                raise InputError(
+                    f"--trainable={self.trainable}: received '{part}'; expected {', '.join(parts)}"
+                )
+        if self.new_pooler and "pooler" in self.frozen_parts:
+            raise InputError(
+                f"--new_pooler: expected --trainable with pooler; received {self.trainable}"
+            )
         if self.reset_head and not self.init_checkpoint:
             raise InputError("--reset_head: expected --init_checkpoint, whose head it ignores")
         for names in LENGTHS:
             if all(getattr(self, name) is not None for name in names):
                 raise InputError(f"received --{names[0]} and --{names[1]}; expected one of them")
-        if self.early_stopping_evaluations and self.do_train and not has_dev_set:
+        is_blind = self.do_train and not (self.holds_out or "dev" in self.splits)
+        if self.early_stopping_evaluations and is_blind:
             raise InputError(
                 f"--early_stopping_evaluations={self.early_stopping_evaluations}: expected "
                 f"--{self.file_flag('dev')}; received none"
             )
         self.check_export(has_examples=self.do_train or self.do_eval)
 
-    def fill(self, recipe: Recipe | None) -> Self:
-        """Returns the options with the values of those that the user left out.
+    def _check_task(self) -> None:
+        task, name = self.task, f"--task_name={self.task_name}"
+        is_tfds = self.data_source == "tfds"
+        if self.recipe and task.name not in PAPER:
+            raise InputError(f"--recipe=paper: has no row for {name}; expected {', '.join(PAPER)}")
+        if self.race_level != "all" and task.name != RACE_TASK.name:
+            raise InputError(f"--race_level={self.race_level}: expected --task_name=race")
+        if is_tfds and not task.tfds:
+            raise InputError(f"--data_source=tfds: TensorFlow Datasets has no {name}")
+        for column in dataclasses.fields(ColumnNames):
+            if (task.sets or is_tfds) and getattr(self, column.name):
+                raise InputError(f"--{column.name}: {name} has columns of its own")
+        for split in self.splits:
+            if task.sets and split not in task.sets:
+                raise InputError(
+                    f"{name}: has no {split} set, but {', '.join(task.sets)}; the model is that of "
+                    f"--task_name={task.model_task}"
+                )
+            path = self.data_dir if task.sets else getattr(self, f"{split}_file")
+            if not (is_tfds or path):
+                flag = "data_dir" if task.sets else self.file_flag(split)
+                raise InputError(f"{name}: expected --{flag}; received none")
+        read = ["data_dir"] if task.sets or is_tfds else _OWN_FILES
+        for flag in ("data_dir", *_OWN_FILES):
+            if flag not in read and getattr(self, flag):
+                raise InputError(
+                    f"--{flag}: {name} does not read it with --data_source={self.data_source}; expected "
+                    f"--{', --'.join(sorted(read))}"
+                )
 
-        They come from the recipe, if one is asked for. What depends on the data remains None.
-        """
-        values = {**_DEFAULTS, **self._stored_values(recipe)}
-        for one, other in (*LENGTHS, _VOCABULARIES):
-            if any(getattr(self, name) is not None for name in (one, other)):
-                values = {name: value for name, value in values.items() if name not in (one, other)}
-            elif values.get(one) is not None:
-                values.pop(other, None)
-        missing = {
-            name: value
-            for name, value in values.items()
-            if hasattr(self, name) and getattr(self, name) is None
-        }
-        filled = dataclasses.replace(self, **missing)
-        if recipe:
-            print(f"recipe of the paper: {filled._describe(recipe)}")
-        return filled
 
-    def _stored_values(self, recipe: Recipe | None) -> dict[str, Any]:
-        """Returns the values of the recipe, or those of the model that is used without training."""
-        from albert_tf.model_folder import find_best
-        from albert_tf.tasks.trained_folder import read_trained
+def options_class(kinds: Mapping[str, type]) -> type:
+    """Returns `FineTuningOptions` with the options of more kinds: those of other packages."""
+    return with_kind_options(_FineTuningOptions, {**KIND_FLAGS, **kinds})
 
-        if recipe:
-            values = dataclasses.asdict(recipe)
-            if self.num_train_steps is not None or self.num_train_epochs is not None:
-                # In a training of another length the warm-up is the same fraction.
-                values["warmup_steps"] = None
-                values["warmup_proportion"] = recipe.warmup_steps / recipe.num_train_steps
-        else:
-            best = None if self.do_train else find_best(self.output_dir)
-            values = read_trained(best) if best else {}
-        return {name: value for name, value in values.items() if value is not None}
 
-    def _describe(self, recipe: Recipe) -> str:
-        names = (*dataclasses.asdict(recipe), "num_train_epochs", "warmup_proportion")
-        given = {name: getattr(self, name) for name in names}
-        return ", ".join(f"{name} {value}" for name, value in given.items() if value is not None)
+FineTuningOptions = options_class({})

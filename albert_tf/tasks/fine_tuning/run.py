@@ -34,7 +34,13 @@ from albert_tf.tasks.common import (
     write_results,
 )
 from albert_tf.tasks.fine_tuning.baselines import measure_baselines, write_baselines
-from albert_tf.tasks.fine_tuning.choices import Choice, choose, keep_chosen, start_again
+from albert_tf.tasks.fine_tuning.choices import (
+    Choice,
+    choose,
+    complete,
+    keep_chosen,
+    start_again,
+)
 from albert_tf.tasks.fine_tuning.data import RunData, check_kind, read_data
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.predictions import (
@@ -46,8 +52,12 @@ from albert_tf.tasks.fine_tuning.predictions import (
     write_submission,
 )
 from albert_tf.tasks.fine_tuning.training import FineTuning
-from albert_tf.tasks.flags import check_addresses, check_vocab_size
-from albert_tf.tasks.trained_folder import check_vocabulary
+from albert_tf.tasks.flags import (
+    check_addresses,
+    check_vocab_size,
+    check_vocabulary,
+    load_tokenizer,
+)
 from albert_tf.training import (
     Evaluator,
     best_metrics,
@@ -55,6 +65,8 @@ from albert_tf.training import (
 )
 from albert_tf.training.loop import Callback
 
+# Name of the files of predictions for dev sets, without their ends.
+_DEV_PREDICTIONS = "eval_predictions"
 # NNCF's own default.
 _CALIBRATION_EXAMPLES = 300
 
@@ -75,13 +87,15 @@ def run(
     options = find_init_model(options)
     start_devices(options)
     options, kept = keep_chosen(options)
-    options = options.complete(in_memory.get("train"))
+    options = complete(options, in_memory.get("train"))
     config = load_config(options)
-    tokenizer = options.load_tokenizer()
+    vocabulary = options.spm_model_file, options.vocab_file
+    tokenizer = load_tokenizer(*vocabulary, options.do_lower_case)
     check_vocab_size(tokenizer, config, options.albert_config_file)
     # Otherwise rows that were trained on could be held out.
     of_dev_set = ("random_seed", "dev_fraction", "dev_file") if options.holds_out else ()
-    check_output_dir(options, config, ("do_lower_case", *of_dev_set))
+    of_optimizer = ("trainable",) if options.do_train else ()
+    check_output_dir(options, config, ("do_lower_case", *of_optimizer, *of_dev_set))
     if folder := described_folder(options):
         with name_place(f"--output_dir={options.output_dir}"):
             check_vocabulary(folder, tokenizer)
@@ -171,7 +185,7 @@ class _Run:
         baselines = measure_baselines(options, self.kind, dev_sets, predictions)
         write_results(options, metrics, **baselines)
         for one, of_set in zip(dev_sets, predictions, strict=True):
-            write_predictions(self.kind, options.output_dir, options.DEV_PREDICTIONS, one, of_set)
+            write_predictions(self.kind, options.output_dir, _DEV_PREDICTIONS, one, of_set)
             write_scores(self.kind, options.output_dir, one, of_set)
         return metrics
 
@@ -196,7 +210,11 @@ class _Run:
 
         def make_model() -> keras.Model:
             encoder = AlbertEncoder(self.config, seed=seed, dtype=dtype)
-            return kind.make_model(encoder, options.classifier_dropout, seed + 1, dtype)
+            model = kind.make_model(encoder, options.classifier_dropout, seed + 1, dtype)
+            for part in options.frozen_parts:
+                for layer in tf.nest.flatten(getattr(encoder, part)):
+                    layer.trainable = False
+            return model
 
         return make_evaluator(
             options, make_model, kind.loss, self.num_train_steps, self.warmup_steps

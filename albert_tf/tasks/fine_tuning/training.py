@@ -120,7 +120,7 @@ class FineTuning:
         """
         dev_set, options = self.data.dev_set, self.options
         is_few = dev_set is not None and len(dev_set.examples) < _FEW_TO_CHOOSE_BY
-        asks = options.early_stopping_evaluations or getattr(options, "best_metric", None)
+        asks = options.early_stopping_evaluations or options.best_metric
         return is_few and not asks and "num_train_steps" in self.choice.names
 
     def _draw_pooler(self) -> list[tuple[keras.Variable, Any]]:
