@@ -1,121 +1,26 @@
-"""Classes and scores of texts or pairs of texts, and what other kinds that predict from these share."""
+"""Classes and scores of texts or pairs of texts."""
 
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.data.fine_tuning import tsv
-from albert_tf.data.fine_tuning.columns import find_columns
-from albert_tf.data.fine_tuning.features import Features, encode_examples, label_ids
-from albert_tf.data.fine_tuning.packing import encode_in_graph
-from albert_tf.data.fine_tuning.tables import ColumnNames, Table
-from albert_tf.data.fine_tuning.tsv import Example, Labels, make_examples, quote_names, sort_labels
+from albert_tf.data.fine_tuning.features import label_ids
+from albert_tf.data.fine_tuning.tsv import Example, quote_names, sort_labels
 from albert_tf.errors import InputError
 from albert_tf.evaluation.metrics import compute_metrics, confusion_matrix, is_collapsed
-from albert_tf.export.openvino_text import add_text_tokenizer
-from albert_tf.kinds.kind import Kind, check_field, rows_of
 from albert_tf.kinds.registry import register
+from albert_tf.kinds.text_kind import LongTextKind
 from albert_tf.losses import ClassificationLoss, RegressionLoss, batch_loss
-from albert_tf.models import AlbertClassifier
 from albert_tf.options.kinds import ClassificationFlags
 
 # Mean and standard deviation from which on scores are scaled for the training. Those of STS-B are not.
 _FAR = 8.0
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TextKind(Kind):
-    """Predicts from a text, or a pair of texts, by its pooled output."""
-
-    texts: ClassVar = ("text_a", "text_b")
-    has_baselines: ClassVar = True
-    reads_pooler: ClassVar = True
-
-    pairs: bool = False  # whether an example may have two texts
-
-    @property
-    def accepted_labels(self) -> Labels:
-        """The labels that an example may have; None if they are not known yet."""
-        return self.labels or None
-
-    @classmethod
-    def open(cls, source: Any, split: str, names: ColumnNames) -> Table:
-        return Table.read(source, split, names)
-
-    def read(self, source: Any, split: str) -> list[Example]:
-        """Reads rows with a text or two and a label, in columns with usual names.
-
-        A test set may lack labels.
-        """
-        return self._read(Table.read(source, split), split, self.accepted_labels)
-
-    def _read(
-        self, table: Table, split: str, labels: Labels, choices: Sequence[str] = ()
-    ) -> list[Example]:
-        columns = find_columns(table, split == "test", choices)
-        # Other libraries do not say whether they trained on pairs, nor name a task.
-        is_known = self.task_name and split != "train"
-        if is_known and (columns.text_b is not None) != self.pairs:
-            has = f"'{columns.text_a}'" + (f" and '{columns.text_b}'" if columns.text_b else "")
-            model = "pairs of texts" if self.pairs else "single texts"
-            raise InputError(
-                f"{table.name}: has the text in {has}; the model is trained on {model}"
-            )
-        return make_examples(table, columns, split, labels)
-
-    def fit_labels(self, examples: Sequence[Example], path: str) -> Self:
-        """Returns the kind with what the training file decides: whether there are pairs."""
-        return dataclasses.replace(self, pairs=examples[0].text_b is not None)
-
-    def make_examples(
-        self, text_a: Sequence[str], text_b: Sequence[str] | None = None
-    ) -> list[Example]:
-        """Makes n examples without labels of n texts, or n pairs if the model was trained on pairs."""
-        if text_b is None:
-            return [Example("", text) for (text,) in rows_of(text_a=text_a)]
-        if not self.pairs:
-            raise InputError("text_b: the model was trained on single texts")
-        return [Example("", *texts) for texts in rows_of(text_a=text_a, text_b=text_b)]
-
-    def encode(self, examples, tokenizer) -> Features:
-        return encode_examples(examples, self.accepted_labels, tokenizer, self.max_seq_length)
-
-    def make_model(self, encoder, dropout, seed, dtype) -> AlbertClassifier:
-        return AlbertClassifier(encoder, len(self.labels) or 1, dropout, seed, dtype=dtype)
-
-    @property
-    def texts_of_line(self) -> int:
-        """Maximum number of texts of a line."""
-        return 1 + self.pairs
-
-    def example_of_line(self, fields: Sequence[str]) -> Example | None:
-        if len(fields) > self.texts_of_line:
-            return None
-        check_field(fields[0])
-        return Example("", *fields)
-
-    @property
-    def line_format(self) -> str:
-        is_pair = self.texts_of_line == 2
-        return "text_a or text_a, tab, text_b" if is_pair else "a text without a tab"
-
-    def text_specs(self) -> dict[str, tf.TensorSpec]:
-        """Returns the inputs of the exported text model: string (B,) each."""
-        names = self.texts[: 1 + self.pairs]
-        return {name: tf.TensorSpec((None,), tf.string, name) for name in names}
-
-    def graph_encode(self, tokenizer, graph_tokenizer, text_a, text_b=None) -> tuple[Any, None]:
-        """Converts texts to ids; an empty `text_b` makes no pair."""
-        ids = tokenizer.cls_id, tokenizer.sep_id
-        return encode_in_graph(graph_tokenizer, text_a, text_b, *ids, self.max_seq_length), None
-
-    def add_openvino_tokenizer(self, model, tokenizer):
-        return add_text_tokenizer(model, tokenizer, self.max_seq_length, self.pairs)
 
 
 class Classes(NamedTuple):
@@ -132,11 +37,11 @@ class Classes(NamedTuple):
 
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Classification(ClassificationFlags, TextKind):
+class Classification(ClassificationFlags, LongTextKind):
     """Texts or pairs of texts, with one of several labels. Predictions are logits, float32 (n, k)."""
 
     name: ClassVar = "classification"
-    of_training: ClassVar = ("max_seq_length", "class_weights")
+    of_training: ClassVar = (*LongTextKind.of_training, "class_weights")
 
     metrics: tuple[str, ...] = ("accuracy",)
     # What each label counts in the loss, 1 on average; empty for 1 each.
@@ -215,7 +120,7 @@ class Scores(NamedTuple):
 
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Regression(TextKind):
+class Regression(LongTextKind):
     """Texts or pairs of texts, with a score. Predictions are float32 (n, 1)."""
 
     name: ClassVar = "regression"

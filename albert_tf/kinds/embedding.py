@@ -20,9 +20,9 @@ from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.data.fine_tuning.tsv import Example, make_examples
 from albert_tf.errors import InputError
 from albert_tf.evaluation.metrics import compute_metrics
-from albert_tf.kinds.classification import TextKind
 from albert_tf.kinds.kind import check_field, rows_of
 from albert_tf.kinds.registry import register
+from albert_tf.kinds.text_kind import TextKind
 from albert_tf.losses import ContrastiveLoss
 from albert_tf.models import AlbertEmbedder
 from albert_tf.options.kinds import EmbeddingFlags

@@ -20,8 +20,9 @@ from albert_tf.evaluation.metrics import (
     label_scores,
     score_labels,
 )
-from albert_tf.kinds.classification import TextKind, name_probabilities
+from albert_tf.kinds.classification import name_probabilities
 from albert_tf.kinds.registry import register
+from albert_tf.kinds.text_kind import LongTextKind
 from albert_tf.losses import MultiLabelLoss, batch_loss
 
 
@@ -39,7 +40,7 @@ class LabelSets(NamedTuple):
 
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class MultiLabel(TextKind):
+class MultiLabel(LongTextKind):
     """Texts or pairs of texts, with any number of labels. Predictions are logits, float32 (n, k)."""
 
     name: ClassVar = "multi_label"

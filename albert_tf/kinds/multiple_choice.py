@@ -40,6 +40,8 @@ class MultipleChoice(MultipleChoiceFlags, Classification):
 
     def __post_init__(self):
         super().__post_init__()
+        if self.long_texts != "truncate":
+            raise InputError(f"long_texts={self.long_texts}: multiple choice truncates passages")
         if self.max_qa_length is None:
             length = min(_MAX_QA_LENGTH, self.max_seq_length // 2)
             object.__setattr__(self, "max_qa_length", length)

@@ -15,7 +15,18 @@ _GROUP = "albert_tf.kinds"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ClassificationFlags:
+class LongTextFlags:
+    """The options of kinds that predict from the whole of a text."""
+
+    long_texts: Literal["truncate", "windows"] = option(
+        "Of texts longer than --max_seq_length, read the front, or all in windows, whose outputs are "
+        "averaged.",
+        "truncate",
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ClassificationFlags(LongTextFlags):
     """The options of classification."""
 
     class_weights: str = option(
@@ -99,17 +110,12 @@ class TokenClassificationFlags:
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class _NoFlags:
-    """The options of a kind that has none."""
-
-
 # Name of a kind of this package -> its options.
 KIND_FLAGS: Mapping[str, type] = {
     "classification": ClassificationFlags,
-    "regression": _NoFlags,
+    "regression": LongTextFlags,
     "embedding": EmbeddingFlags,
-    "multi_label": _NoFlags,
+    "multi_label": LongTextFlags,
     "multiple_choice": MultipleChoiceFlags,
     "question_answering": QuestionAnsweringFlags,
     "token_classification": TokenClassificationFlags,

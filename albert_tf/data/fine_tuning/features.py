@@ -14,8 +14,10 @@ import numpy as np
 from albert_tf.data.fine_tuning.packing import (
     check_max_seq_length,
     choice_lengths,
+    count_windows,
     join_choice,
     pair_lengths,
+    window_begin,
 )
 from albert_tf.data.fine_tuning.tsv import (
     LABEL_SEPARATOR,
@@ -46,6 +48,7 @@ class Features:
     # By name, int32 along `input_ids`, -1 for a token without a label.
     token_labels: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
     num_choices: int | None = None  # C; None if an example is one text
+    num_truncated: int = 0  # number of texts that lost tokens
 
     def __len__(self) -> int:
         return len(self.lengths) // (self.num_choices or 1)
@@ -86,6 +89,13 @@ class Features:
         return mask, (self.starts[texts][..., None] + positions)[mask]
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WindowFeatures(Features):
+    """Windows of texts, one or more of each, with the labels of their texts."""
+
+    example_indices: np.ndarray  # the text of each window, ascending: int32 (t,)
+
+
 class PairFeatures(Features):
     """Pairs of texts, each of which is a row of its own in a batch: 2 B rows, a pair after the other."""
 
@@ -114,6 +124,29 @@ def encode_examples(
 
     pairs = ((example.text_a, example.text_b or "") for example in examples)
     return _encode(pairs, tokenizer, cut, _named_labels(examples, labels))
+
+
+def encode_windows(
+    examples: Sequence[Example], labels: Labels, tokenizer: Tokenizer, max_seq_length: int
+) -> WindowFeatures:
+    """Converts single texts of any length to windows; see `packing.window_begin`.
+
+    A window has at most `max_seq_length` tokens, at least 5, including the special ones.
+    """
+    size = max_seq_length - 2
+    arrays = input_ids, lengths, indices = [array.array("i") for _ in range(3)]
+    for first in range(0, len(examples), _EXAMPLES_AT_ONCE):
+        texts = [example.text_a for example in examples[first : first + _EXAMPLES_AT_ONCE]]
+        for index, ids in enumerate(tokenizer.encode_batch(texts), first):
+            count = count_windows(len(ids), size)
+            begins = (window_begin(len(ids), count, number) for number in range(count + 1))
+            for begin, end in itertools.pairwise(begins):
+                input_ids.extend([tokenizer.cls_id, *ids[begin:end], tokenizer.sep_id])
+                lengths.append(end - begin + 2)
+                indices.append(index)
+    input_ids, lengths, indices = (np.array(values, np.int32) for values in arrays)
+    of_windows = {name: each[indices] for name, each in _named_labels(examples, labels).items()}
+    return WindowFeatures(input_ids, lengths, lengths, of_windows, example_indices=indices)
 
 
 def encode_choices(
@@ -168,19 +201,22 @@ def _encode(
     """
     cls_id, sep_id = tokenizer.cls_id, tokenizer.sep_id
     arrays = input_ids, lengths, first_lengths = [array.array("i") for _ in range(3)]
+    num_truncated = 0
     pairs = iter(pairs)
     while part := list(itertools.islice(pairs, _EXAMPLES_AT_ONCE)):
         texts_a, texts_b = zip(*part, strict=True)
         encoded = map(tokenizer.encode_batch, (list(texts_a), list(texts_b)))
         for ids_a, ids_b in zip(*encoded, strict=True):
             length_a, length_b = cut(len(ids_a), len(ids_b))
+            num_truncated += (length_a, length_b) != (len(ids_a), len(ids_b))
             ids_b = ids_b[len(ids_b) - length_b :] if keep_end_of_b else ids_b[:length_b]
             first = [cls_id, *ids_a[:length_a], sep_id]
             second = [*ids_b, sep_id] if ids_b else []
             input_ids.extend(first + second)
             lengths.append(len(first) + len(second))
             first_lengths.append(len(first))
-    return Features(*(np.array(values, np.int32) for values in arrays), labels)
+    texts = (np.array(values, np.int32) for values in arrays)
+    return Features(*texts, labels, num_truncated=num_truncated)
 
 
 def label_ids(examples: Sequence[Example], labels: Labels) -> np.ndarray | None:

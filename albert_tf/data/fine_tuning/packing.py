@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.tokenization import Tokenizer
+from albert_tf.tokenization.graph_normalization import places_in_rows
 from albert_tf.tokenization.in_graph import GraphTokenizer
 
 # Where the choice goes in a question with a gap.
@@ -57,6 +58,21 @@ def choice_lengths(
     """
     kept_b = minimum(length_b, max_qa_length)
     return minimum(length_a, max_seq_length - 3 - kept_b), kept_b
+
+
+def count_windows(
+    length: _Length, size: int, maximum: Callable[[_Length, _Length], _Length] = max
+) -> _Length:
+    """Returns the number of windows of a text, each with at most `size` of its tokens."""
+    return maximum(-(-length // size), 1)
+
+
+def window_begin(length: _Length, count: _Length, number: _Length) -> _Length:
+    """Returns the first token of a window of a text; the one after the last window is the text's end.
+
+    The `count` windows of a text share no token, and one has at most a token more than another.
+    """
+    return length * number // count
 
 
 def check_max_seq_length(max_seq_length: int, least: int, what_for: str) -> None:
@@ -106,6 +122,23 @@ def pack_inputs(
     if ids_b is not None:
         parts.append(_Part(ids_b, tf.zeros_like(kept_b), kept_b))
     return _join(parts, cls_id, sep_id)
+
+
+def cut_in_graph(
+    ids: tf.RaggedTensor, cls_id: int, sep_id: int, max_seq_length: int
+) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+    """Makes the inputs of W windows of texts, of whose ids, int32 (B, None), each window has a part.
+
+    Returns them, int32 (W, S), and the text of each window, int64 (W,).
+    """
+    lengths = ids.row_lengths()
+    counts = count_windows(lengths, max_seq_length - 2, tf.maximum)
+    texts, numbers = places_in_rows(tf.pad(tf.cumsum(counts), [[1, 0]]))
+    length, count = tf.gather(lengths, texts), tf.gather(counts, texts)
+    begins = tf.gather(ids.row_starts(), texts) + window_begin(length, count, numbers)
+    splits = tf.concat([begins, ids.row_splits[-1:]], axis=0)
+    windows = tf.RaggedTensor.from_row_splits(ids.values, splits, validate=False)
+    return pack_inputs(windows, None, cls_id, sep_id, max_seq_length), texts
 
 
 def pack_choices(

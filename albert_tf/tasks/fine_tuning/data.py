@@ -111,11 +111,24 @@ def _encode(
         ]
         for split, of_split in examples.items()
     }
+    for split, of_split in sets.items():
+        for one in of_split:
+            _say_if_truncated(kind, row, split, one)
     for split, (one,) in sets.items() if not row.sets else ():
         path = getattr(options, f"{split}_file") or options.train_file or row.name
         for fault in kind.find_faults(path, split, one.examples, one.features):
             warn(fault)
     return RunData(row, kind, tokenizer, sets)
+
+
+def _say_if_truncated(kind: Kind, row: Task, split: str, one: ExampleSet) -> None:
+    cut, texts = one.features.num_truncated, len(one.features.lengths)
+    if cut:
+        advice = "; --long_texts=windows reads all of them" if hasattr(kind, "long_texts") else ""
+        print(
+            f"{row.name}, {split}: {cut / texts:.1%} of {texts} texts are longer than "
+            f"--max_seq_length={kind.max_seq_length} and are truncated{advice}"
+        )
 
 
 def _start_kind(options: FineTuningOptions, row: Task, kind: Kind | None = None) -> Kind:

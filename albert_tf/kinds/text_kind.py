@@ -1,0 +1,159 @@
+"""What kinds that predict from texts or pairs of texts have in common."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.data.fine_tuning.columns import find_columns
+from albert_tf.data.fine_tuning.features import (
+    Features,
+    WindowFeatures,
+    encode_examples,
+    encode_windows,
+)
+from albert_tf.data.fine_tuning.packing import cut_in_graph, encode_in_graph
+from albert_tf.data.fine_tuning.tables import ColumnNames, Table
+from albert_tf.data.fine_tuning.tsv import Example, Labels, make_examples
+from albert_tf.errors import InputError
+from albert_tf.export.openvino_text import add_text_tokenizer
+from albert_tf.kinds.kind import Kind, check_field, rows_of
+from albert_tf.models import AlbertClassifier
+from albert_tf.options.kinds import LongTextFlags
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TextKind(Kind):
+    """Predicts from a text, or a pair of texts, by its pooled output."""
+
+    texts: ClassVar = ("text_a", "text_b")
+    has_baselines: ClassVar = True
+    reads_pooler: ClassVar = True
+
+    pairs: bool = False  # whether an example may have two texts
+
+    @property
+    def accepted_labels(self) -> Labels:
+        """The labels that an example may have; None if they are not known yet."""
+        return self.labels or None
+
+    @classmethod
+    def open(cls, source: Any, split: str, names: ColumnNames) -> Table:
+        return Table.read(source, split, names)
+
+    def read(self, source: Any, split: str) -> list[Example]:
+        """Reads rows with a text or two and a label, in columns with usual names.
+
+        A test set may lack labels.
+        """
+        return self._read(Table.read(source, split), split, self.accepted_labels)
+
+    def _read(
+        self, table: Table, split: str, labels: Labels, choices: Sequence[str] = ()
+    ) -> list[Example]:
+        columns = find_columns(table, split == "test", choices)
+        # Other libraries do not say whether they trained on pairs, nor name a task.
+        is_known = self.task_name and split != "train"
+        if is_known and (columns.text_b is not None) != self.pairs:
+            has = f"'{columns.text_a}'" + (f" and '{columns.text_b}'" if columns.text_b else "")
+            model = "pairs of texts" if self.pairs else "single texts"
+            raise InputError(
+                f"{table.name}: has the text in {has}; the model is trained on {model}"
+            )
+        return make_examples(table, columns, split, labels)
+
+    def fit_labels(self, examples: Sequence[Example], path: str) -> Self:
+        """Returns the kind with what the training file decides: whether there are pairs."""
+        return dataclasses.replace(self, pairs=examples[0].text_b is not None)
+
+    def make_examples(
+        self, text_a: Sequence[str], text_b: Sequence[str] | None = None
+    ) -> list[Example]:
+        """Makes n examples without labels of n texts, or n pairs if the model was trained on pairs."""
+        if text_b is None:
+            return [Example("", text) for (text,) in rows_of(text_a=text_a)]
+        if not self.pairs:
+            raise InputError("text_b: the model was trained on single texts")
+        return [Example("", *texts) for texts in rows_of(text_a=text_a, text_b=text_b)]
+
+    def encode(self, examples, tokenizer) -> Features:
+        return encode_examples(examples, self.accepted_labels, tokenizer, self.max_seq_length)
+
+    def make_model(self, encoder, dropout, seed, dtype) -> AlbertClassifier:
+        return AlbertClassifier(encoder, len(self.labels) or 1, dropout, seed, dtype=dtype)
+
+    @property
+    def texts_of_line(self) -> int:
+        """Maximum number of texts of a line."""
+        return 1 + self.pairs
+
+    def example_of_line(self, fields: Sequence[str]) -> Example | None:
+        if len(fields) > self.texts_of_line:
+            return None
+        check_field(fields[0])
+        return Example("", *fields)
+
+    @property
+    def line_format(self) -> str:
+        is_pair = self.texts_of_line == 2
+        return "text_a or text_a, tab, text_b" if is_pair else "a text without a tab"
+
+    def text_specs(self) -> dict[str, tf.TensorSpec]:
+        """Returns the inputs of the exported text model: string (B,) each."""
+        names = self.texts[: 1 + self.pairs]
+        return {name: tf.TensorSpec((None,), tf.string, name) for name in names}
+
+    def graph_encode(self, tokenizer, graph_tokenizer, text_a, text_b=None) -> tuple[Any, None]:
+        """Converts texts to ids; an empty `text_b` makes no pair."""
+        ids = tokenizer.cls_id, tokenizer.sep_id
+        return encode_in_graph(graph_tokenizer, text_a, text_b, *ids, self.max_seq_length), None
+
+    def add_openvino_tokenizer(self, model, tokenizer):
+        return add_text_tokenizer(model, tokenizer, self.max_seq_length, self.pairs)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LongTextKind(LongTextFlags, TextKind):
+    """May read all of a long text: in windows, over which it averages the model's outputs."""
+
+    of_training: ClassVar = ("max_seq_length", "long_texts")
+
+    @property
+    def _has_windows(self) -> bool:
+        return self.long_texts == "windows"
+
+    def fit_labels(self, examples: Sequence[Example], path: str) -> Self:
+        fitted = super().fit_labels(examples, path)
+        if self._has_windows and fitted.pairs:
+            raise InputError(f"long_texts=windows: expected single texts; {path} has pairs")
+        return fitted
+
+    def encode(self, examples, tokenizer) -> Features:
+        encode = encode_windows if self._has_windows else encode_examples
+        return encode(examples, self.accepted_labels, tokenizer, self.max_seq_length)
+
+    def decode(self, examples, features: Features, batches) -> np.ndarray:
+        """Returns the model's outputs, those of windows as the mean of each text."""
+        outputs = super().decode(examples, features, batches)
+        if not isinstance(features, WindowFeatures):
+            return outputs
+        return tf.math.segment_mean(outputs, features.example_indices).numpy()
+
+    def graph_encode(self, tokenizer, graph_tokenizer, text_a, text_b=None) -> tuple[Any, Any]:
+        """Converts texts to ids; the context are the texts of windows, int64 (W,), or None."""
+        if not self._has_windows:
+            return super().graph_encode(tokenizer, graph_tokenizer, text_a, text_b)
+        ids = tokenizer.cls_id, tokenizer.sep_id
+        return cut_in_graph(graph_tokenizer(text_a), *ids, self.max_seq_length)
+
+    def graph_decode(self, outputs, context: tf.Tensor | None) -> Mapping[str, tf.Tensor]:
+        """Maps the outputs for windows to those for texts."""
+        if context is None:
+            return outputs
+        return self.outputs(tf.math.segment_mean(self.read_outputs(outputs), context))
+
+    def add_openvino_tokenizer(self, model, tokenizer):
+        """Puts the tokenizer in front of a model, unless it would have to make windows."""
+        return model if self._has_windows else super().add_openvino_tokenizer(model, tokenizer)
