@@ -65,8 +65,7 @@ def _serve(address: str) -> None:
         getattr(albert_tf, name)
     for task in ("conversion", "embedding", "loading", "pretraining_data", "pretraining_run"):
         importlib.import_module(f"albert_tf.tasks.{task}")
-    for task in ("classification", "question_answering"):
-        importlib.import_module(f"albert_tf.tasks.fine_tuning.{task}")
+    importlib.import_module("albert_tf.tasks.fine_tuning.squad_options")
     # A published size would be slow to train.
     from albert_tf.config import PRESETS
 

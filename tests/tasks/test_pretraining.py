@@ -206,7 +206,7 @@ def test_mixed_precision_computes_nearly_the_same(language_data, tmp_path, train
     for name in ("masked_lm_loss", "sentence_order_loss"):
         # Processors differ in where they round to bfloat16, whose numbers are 0.8 % apart.
         assert rough[name] == pytest.approx(expected[name], rel=5e-2)
-    assert rough["masked_lm_loss"] != pytest.approx(expected["masked_lm_loss"], rel=1e-6)
+    assert rough["masked_lm_loss"] != expected["masked_lm_loss"]
 
 
 @pytest.mark.slow
