@@ -15,6 +15,7 @@ from albert_tf.data.fine_tuning.tables import ColumnNames, Table
 from albert_tf.errors import InputError
 from albert_tf.evaluation.masked_lm import Filling, fill_mask
 from albert_tf.export import ExportDetails, ExportedModel, export
+from albert_tf.files import as_path
 from albert_tf.kinds import Embedding, Kind
 from albert_tf.models import AlbertEmbedder, AlbertEncoder, AlbertPretrainer
 from albert_tf.options.kinds import Pooling
@@ -172,7 +173,7 @@ class Loaded:
                 "an exported model cannot be exported again; expected a trained folder"
             )
         details = ExportDetails(format, weights)
-        return export(main.model, main.kind, main.tokenizer, os.fspath(export_dir), details)
+        return export(main.model, main.kind, main.tokenizer, as_path(export_dir), details)
 
     @property
     def _main(self) -> "Loaded":

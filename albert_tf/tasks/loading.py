@@ -67,9 +67,9 @@ def load(folder: str, tokenizer: Tokenizer | None = None) -> Loaded:
     - of a pre-trained model, for `predict(texts)`: embeddings, float32 (n, H). It has `fill_mask`, too;
     - of an embedder, or an encoder alone, e.g. one of sentence-transformers: the same embeddings.
 
-    A list may also be one string, a tuple, an array or a pandas Series. Each model has `embed(texts)`,
-    too, for embeddings of its encoder. Texts of similar length share a batch. Work of more than ten
-    seconds shows its progress.
+    A list may also be one string, a tuple, an array or a pandas Series. An empty one has an empty answer.
+    Each model has `embed(texts)`, too, for embeddings of its encoder. Texts of similar length share a
+    batch. Work of more than ten seconds shows its progress.
 
     Args:
         folder: a model's name: `small_en`, which comes with this package; `hf://owner/name@revision` of
@@ -89,7 +89,7 @@ def load(folder: str, tokenizer: Tokenizer | None = None) -> Loaded:
             version of albert_tf; or Keras has another backend than TensorFlow.
     """
     require_tensorflow("albert_tf.load")
-    folder = os.fspath(folder)
+    folder = files.as_path(folder)
     with name_place(f"load({folder!r})"):
         loaded = _load(find_model(folder), tokenizer)
     loaded.source = folder

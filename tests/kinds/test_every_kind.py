@@ -210,6 +210,23 @@ def test_exported_model_predicts_the_same(name, trained, predicted):
 
 
 @each_kind
+def test_no_texts_have_no_answers(name, trained):
+    _, folder, _ = trained(name)
+    texts = SAMPLES[name].texts(folder)
+    model = albert_tf.load(folder / "out")
+    some, none = (model.predict(*lists) for lists in (texts, [[] for _ in texts]))
+    assert SAMPLES[name].result(none) == model.predict_json(*([] for _ in texts)) == []
+    assert type(none) is type(some)
+    for one, other in zip(
+        *((x if isinstance(x, tuple) else [x]) for x in (some, none)), strict=True
+    ):
+        assert type(one) is type(other)
+        if isinstance(one, np.ndarray):
+            assert (other.shape, other.dtype) == ((0, *one.shape[1:]), one.dtype)
+    assert model.embed([]).shape == (0, model.model.config.hidden_size)
+
+
+@each_kind
 def test_lines_are_answered_the_same(name, trained, predicted, monkeypatch, capsys):
     _, folder, _ = trained(name)
     texts, expected = predicted(name)

@@ -6,12 +6,12 @@ counts once in the loss, and is predicted where it was learnt.
 
 import dataclasses
 import itertools
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from albert_tf import files
 from albert_tf.data.fine_tuning.conll import WORDS, Sentence, is_conll, read_conll
 from albert_tf.data.fine_tuning.features import Features
 from albert_tf.data.fine_tuning.packing import (
@@ -62,7 +62,7 @@ def read_tagged(source: Any, split: str, labels: Sequence[str] | None) -> list[T
     all.
     """
     if is_conll(source):
-        name = os.fspath(source)
+        name = files.as_path(source)
         texts = list(_make_texts([*read_conll(name, split)], labels))
     else:
         table = Table.read(source, split)
@@ -269,7 +269,9 @@ def encode_tagged(
             lengths.append(ends - starts + 2)
             count += window_starts[-1]
             progress.update()
-    joined = Words(*(np.concatenate([np.zeros(0, np.int64), *x]) for x in zip(*words, strict=True)))
+    none = np.zeros(0, np.int64)
+    words.append(Words(none, none, none))
+    joined = Words(*map(np.concatenate, zip(*words, strict=True)))
     token_labels = {}
     if labels:
         token_labels["label_ids"] = np.full(count, -1, np.int32)
