@@ -27,9 +27,12 @@ WORDPIECE_FILE = "vocab.txt"
 TOKENIZER_FILE = "tokenizer.json"
 TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
 
-# Hugging Face's and KerasHub's; and patterns, as each of Google's archives has a name of its own.
-_SENTENCEPIECE_NAMES = (SENTENCEPIECE_FILE, "assets/tokenizer/vocabulary.spm", "*.model")
-_WORDPIECE_NAMES = (WORDPIECE_FILE, "vocab*.txt")
+# Hugging Face's and KerasHub's; and patterns, as each archive and module of Google has a name of its own.
+_SENTENCEPIECE_NAMES = (
+    *(SENTENCEPIECE_FILE, "assets/tokenizer/vocabulary.spm"),
+    *("*.model", "assets/*.model"),
+)
+_WORDPIECE_NAMES = (WORDPIECE_FILE, "vocab*.txt", "assets/vocab*.txt")
 
 _PieceType = sentencepiece_model_pb2.ModelProto.SentencePiece
 # Of ALBERT's tokenizers, those of transformers and ours.

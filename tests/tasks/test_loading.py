@@ -1,6 +1,7 @@
 """`albert_tf.load`: a trained model in Python predicts what the scripts write."""
 
 import copy
+import dataclasses
 import json
 import pathlib
 import pickle
@@ -13,6 +14,7 @@ import albert_tf
 from albert_tf.conversion import save_model
 from albert_tf.errors import InputError
 from albert_tf.kinds import MultiLabel, Regression, TokenClassification
+from tests.checkpoints.layouts import original_tensors, write_original
 from tests.helpers import change_json, change_kind, write_wordpiece
 from tests.tasks.animals import pair_files, write_vocabulary
 
@@ -64,6 +66,30 @@ def test_paths_may_begin_in_the_home(trained, data, tmp_path, monkeypatch):
     assert albert_tf.AlbertTokenizer("~/x/best/spiece.model").pieces == model.tokenizer.pieces
     with pytest.raises(InputError, match=f"={tmp_path}/x: holds the checkpoints of a run"):
         albert_tf.fine_tune("~/x", f"~/data/{dev.name}", output_dir="~/x", kind="regression")
+
+
+def test_modules_of_tensorflow_hub(loaded, tmp_path):
+    encoder, tokenizer = loaded.model.encoder, loaded.tokenizer
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "assets" / "30k-clean.model").write_bytes(tokenizer.vocabulary)
+    (tmp_path / "assets" / "30k-clean.vocab").write_text("for people")
+    encoder.config.to_json_file(str(tmp_path / "assets" / "albert_config.json"))
+    (tmp_path / "variables").mkdir()
+    write_original(tmp_path / "variables" / "variables", original_tensors(encoder))
+    texts = ["A fine film.", "A bad one."]
+    received = albert_tf.load(tmp_path).predict(texts)
+    np.testing.assert_array_equal(received, loaded.embed(texts))
+
+
+def test_a_padded_word_table_has_no_more_pieces(loaded, write_hugging_face):
+    size = -(-loaded.tokenizer.vocab_size // 64) * 64
+    config = dataclasses.replace(loaded.model.config, vocab_size=size)
+    assert loaded.tokenizer.vocab_size < size
+    model = albert_tf.AlbertPretrainer(albert_tf.AlbertEncoder(config))
+    received = albert_tf.load(write_hugging_face(model))
+    assert received.predict(["a rose"]).shape == (1, config.hidden_size)
+    filled = received.fill_mask("the [MASK]", loaded.tokenizer.vocab_size)[0]
+    assert sum(each.probability for each in filled) == pytest.approx(1)
 
 
 def test_what_was_not_loaded_from_a_folder_is_not_pickled(loaded):
