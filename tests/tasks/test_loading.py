@@ -1,11 +1,16 @@
 """`albert_tf.load`: a trained model in Python predicts what the scripts write."""
 
+import concurrent.futures
 import copy
 import dataclasses
 import json
+import os
 import pathlib
 import pickle
+import re
+import select
 import shutil
+import signal
 
 import numpy as np
 import pytest
@@ -50,6 +55,43 @@ def test_copies_predict_the_same(loaded, copied):
     expected, received = loaded.predict(texts), copied(loaded).predict(texts)
     assert received.label == expected.label
     np.testing.assert_array_equal(received.probabilities, expected.probabilities)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork")
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda model: model.predict("A fine film."),
+        lambda model: model.embed(["A fine film."], normalize=True),
+        lambda model: model.model,
+        lambda model: albert_tf.load(model.source),
+    ],
+)
+def test_a_fork_says_what_to_do(loaded, call):
+    received, sent = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            call(loaded)
+        except InputError as error:
+            os.write(sent, str(error).encode())
+        finally:
+            os._exit(0)
+    try:
+        assert select.select([received], [], [], 60)[0]
+        message = os.read(received, 1000).decode()
+        assert re.match(r"(albert_tf\.)?load.*: this process is a fork .*'spawn'$", message)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def test_threads_share_a_model(loaded):
+    texts = ["the old cat", "a rose", "a tree", "the big oak"] * 5
+    expected = [loaded.predict(text).probabilities for text in texts]
+    with concurrent.futures.ThreadPoolExecutor(4) as threads:
+        received = list(threads.map(lambda text: loaded.predict(text).probabilities, texts))
+    np.testing.assert_array_equal(received, expected)
 
 
 def test_paths_may_begin_in_the_home(trained, data, tmp_path, monkeypatch):
