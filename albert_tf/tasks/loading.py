@@ -62,7 +62,8 @@ def load(folder: str, tokenizer: Tokenizer | None = None) -> Loaded:
     - of a regression model, for the same: `Scores`;
     - of a multiple-choice model, for `predict(article, question, options)`: `Classes`;
     - of a multi-label classifier, for the same: `LabelSets`;
-    - of a token classifier, for `predict(texts)`: a list of `ScoredSpan` for each text;
+    - of a token classifier, for `predict(texts)`: for each text a list of `ScoredSpan`, for each list of
+      words one of `ScoredWord`;
     - of a model that answers questions, for `predict(question, context)`: `Answers`;
     - of a pre-trained model, for `predict(texts)`: embeddings, float32 (n, H). It has `fill_mask`, too;
     - of an embedder, or an encoder alone, e.g. one of sentence-transformers: the same embeddings.
