@@ -107,6 +107,7 @@ with quiet_start():
     import absl.logging
     from absl import app, flags
 
+    from albert_tf.files import as_path
     from albert_tf.options import flag_name, option_groups
 
 _HELP, _ALL_HELP = ("-h", "--help"), "--helpfull"
@@ -319,7 +320,10 @@ def _flag_values(options_class: type) -> dict[str, typing.Any]:
         value = flags.FLAGS[flag_name(field)].value
         if value == "" or (isinstance(value, list) and "" in value):
             raise InputError(f"{flag_name(field)}: received an empty value; omit the flag for none")
-        values[field.name] = tuple(value) if isinstance(value, list) else value
+        if isinstance(value, list):
+            values[field.name] = tuple(map(as_path, value))
+        else:
+            values[field.name] = as_path(value) if isinstance(value, str) else value
     return values
 
 

@@ -188,6 +188,11 @@ class AlbertConfig:
         files.write_json(path, self.to_dict())
 
 
+def padded_sizes(vocab_size: int) -> set[int]:
+    """Returns how many rows the word table of a vocabulary may have: some pad it for their devices."""
+    return {-(-vocab_size // multiple) * multiple for multiple in (1, 8, 16, 32, 64, 128)}
+
+
 def _check_value(field: dataclasses.Field, value: Any) -> None:
     if field.type is int:
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:

@@ -44,6 +44,12 @@ _OTHER_FILES = {
 _MAX_REASON_LENGTH = 200
 
 
+def as_path(path: str | os.PathLike[str]) -> str:
+    """Returns a path as the file system has it: of `~/models` that in the user's home."""
+    path = os.fspath(path)
+    return os.path.expanduser(path) if "/" in path else path
+
+
 def expand_globs(patterns: Sequence[str]) -> list[str]:
     """Returns the files that match, sorted within each pattern, each file once."""
     found: dict[str, None] = {}
@@ -73,6 +79,7 @@ def read_bytes(path: str) -> bytes:
 
 def read_chunks(path: str) -> Iterator[bytes]:
     """Yields the content of a file in chunks of a megabyte."""
+    path = as_path(path)
     refuse_folder(path)
     with explain_unreadable(path), tf.io.gfile.GFile(path, "rb") as file:
         while chunk := file.read(_CHUNK_BYTES):
@@ -244,6 +251,7 @@ def write_atomically(path: str) -> Iterator[str]:
 
     After an exception, what was written is removed and `path` is unchanged.
     """
+    path = as_path(path)
     incomplete = path.rstrip("/") + INCOMPLETE
     with explain_refusal(path):
         remove(incomplete)

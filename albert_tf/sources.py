@@ -62,7 +62,7 @@ def find_model(name: str) -> str:
         The path. It exists unless it was given as a path. Of the output folder of a run it is that of the
         best weights.
     """
-    name = os.fspath(name)
+    name = files.as_path(name)
     if name.startswith(_WEB):
         return _find_in_archive(name)
     if name.startswith(_HUB):

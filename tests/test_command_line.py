@@ -131,6 +131,16 @@ def test_onednn_is_turned_on_unless_the_user_chose(chosen, monkeypatch):
     assert error == ("" if chosen else line)
 
 
+def test_paths_of_flags_may_begin_in_the_home():
+    program = _SMALL.replace('"x" * options.count', "*options.paths, options.form")
+    program = program.replace(
+        "    count", '    paths: tuple[str, ...] = option("x", ())\n    count'
+    )
+    program = program.replace('Literal["long", "short"]', "str")
+    flags = "--paths=~/a,~,hf://a/b~", "--form=~/my c"
+    assert run(program, *flags, HOME="/h")[1] == "/h/a ~ hf://a/b~ /h/my c\n"
+
+
 # More than the buffer holds, and less, which is written at the end.
 @pytest.mark.parametrize("flag", ["--count=100000", "--count=1", "--help"])
 @pytest.mark.parametrize(

@@ -126,8 +126,9 @@ class HuggingFaceConfig:
     @classmethod
     def from_dict(cls, values: Any) -> Self:
         """Makes the config from the content of a `config.json`."""
-        if not is_hugging_face(values):
-            raise InputError("expected a Hugging Face config with model_type 'albert' or 'bert'")
+        received = values["model_type"] if is_hugging_face(values) else None
+        if received not in get_args(ModelType):
+            raise InputError(f"is of a model_type {received!r}; expected 'albert' or 'bert'")
         for key, expected in _FIXED.items():
             if values.get(key, expected) != expected:
                 raise InputError(f"key '{key}' is {values[key]!r}; only {expected!r} is supported")
@@ -178,8 +179,8 @@ class HuggingFaceConfig:
 
 
 def is_hugging_face(values: Any) -> bool:
-    """Returns whether the content of a JSON file has their keys, for an ALBERT, a BERT or one of ours."""
-    return isinstance(values, Mapping) and values.get("model_type") in get_args(ModelType)
+    """Returns whether the content of a JSON file has their keys, for a model of any type."""
+    return isinstance(values, Mapping) and "model_type" in values
 
 
 def model_type_of(config: AlbertConfig) -> ModelType:

@@ -168,9 +168,11 @@ class FolderReader(TensorReader):
 
     def _drop_copies(self, directory: str) -> None:
         for copy, name in _COPIES.items():
-            if copy not in self._tensors or name not in self._tensors:
+            if copy not in self._tensors:
                 continue
-            if not np.array_equal(self._tensors.pop(copy), self._tensors[name], equal_nan=True):
+            if name not in self._tensors:
+                self._tensors[name] = self._tensors.pop(copy)
+            elif not np.array_equal(self._tensors.pop(copy), self._tensors[name], equal_nan=True):
                 raise InputError(
                     f"{directory}: '{copy}' differs from '{name}'; in our models they are one variable"
                 )

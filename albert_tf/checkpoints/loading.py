@@ -19,6 +19,7 @@ from albert_tf.checkpoints.tensors import (
     find_checkpoint,
     open_tensors,
     variables_by_path,
+    without_scope,
 )
 from albert_tf.config import CONFIG_FILE as ALBERT_CONFIG_FILE
 from albert_tf.config import AlbertConfig
@@ -48,7 +49,7 @@ def open_checkpoint(path: str) -> TensorReader:
 
 def _open_tensorflow(prefix: str) -> TensorReader:
     tensors = open_tensors(prefix)
-    names = tensors.get_variable_to_shape_map()
+    names = [*map(without_scope, tensors.get_variable_to_shape_map())]
     for start, reader_class in _OF_TENSORFLOW.items():
         if any(name.startswith(start) for name in names):
             return reader_class(prefix, tensors)
@@ -109,7 +110,8 @@ class LoadReport:
 def find_config(path: str) -> str | None:
     """Returns the config file beside a checkpoint (a folder or a prefix), for `read_config`."""
     folder = folder_of(path)
-    paths = [os.path.join(folder, name) for name in (ALBERT_CONFIG_FILE, CONFIG_FILE)]
+    of_hub = os.path.join("assets", ALBERT_CONFIG_FILE)  # of TensorFlow Hub's modules
+    paths = [os.path.join(folder, name) for name in (ALBERT_CONFIG_FILE, CONFIG_FILE, of_hub)]
     return next(filter(tf.io.gfile.exists, paths), None)
 
 
@@ -146,7 +148,7 @@ def load_checkpoint(model: keras.Model, path: str) -> LoadReport:
             its best weights; the state of a run (`.../state/step-1000.safetensors`); a Hugging Face
             folder with safetensors; a preset's folder of KerasHub; prefix of a checkpoint of the
             original or of brightmart's (`.../model.ckpt-best`), or a folder with such checkpoints, for
-            its latest or only one.
+            its latest or only one; the folder of an ALBERT of TensorFlow Hub, in its first format.
 
     Returns:
         The variables that were read, the missing ones and the unexpected weights.

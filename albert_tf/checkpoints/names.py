@@ -152,8 +152,10 @@ class OriginalReader(CheckpointReader):
         in_groups(config, "the original's")
 
     def is_no_weight(self, name: str) -> bool:
-        """Returns whether a name is a slot of the original's optimizers or the step."""
-        return name == "global_step" or name.endswith(("/adam_m", "/adam_v"))
+        """Returns whether a name is that of a number, or of any optimizer's slot of a weight."""
+        return not self.shapes[name] or any(
+            name[: end.start()] in self.shapes for end in re.finditer("/", name)
+        )
 
 
 class BrightmartReader(OriginalReader):

@@ -12,13 +12,14 @@ from albert_tf import files
 from albert_tf.errors import InputError
 
 _DTYPES = {
+    "F64": np.dtype(np.float64),
     "F32": np.dtype(np.float32),
     "F16": np.dtype(np.float16),
     "BF16": np.dtype(tf.bfloat16.as_numpy_dtype),
     "I32": np.dtype(np.int32),
     "I64": np.dtype(np.int64),
 }
-FLOATS = ("F32", "F16", "BF16")
+FLOATS = ("F64", "F32", "F16", "BF16")
 # The end of the names of tensors that only count positions, in old files of others.
 IGNORED = ".position_ids"
 # The key of the metadata that holds the SHA-256 of the arrays.

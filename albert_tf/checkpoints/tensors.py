@@ -17,8 +17,8 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.checkpoints.safetensors_files import read_tensors
-from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
+from albert_tf.config import AlbertConfig, padded_sizes
+from albert_tf.errors import InputError, warn
 from albert_tf.options.parts import FormatName
 from albert_tf.sources import refuse_brackets
 
@@ -26,6 +26,9 @@ Variables = Mapping[str, keras.Variable]
 
 # Suffixes of the files of a checkpoint of TensorFlow. The index makes it complete.
 _INDEX, _DATA = ".index", ".data-00000-of-00001"
+_HUB_PREFIX = os.path.join("variables", "variables")  # in the folder of a module of TensorFlow Hub
+# Ends of the paths of variables with a row for each piece.
+_OF_PIECES = ("/word_embeddings", "/output_bias")
 # What follows the prefix in a file name; TensorFlow 1 also writes a `.meta`.
 _FILE_END = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})$")
 
@@ -144,6 +147,13 @@ class TensorReader(abc.ABC):
             self._check(path, tuple(variable.shape), self.layout(path))
         values = {path: self.read(self.layout(path)) for path in variables}
         for path, value in values.items():
+            if value.shape != tuple(variables[path].shape):
+                rows = variables[path].shape[0]
+                warn(
+                    f"{self.prefix}: '{self.layout(path)}' has {len(value)} rows for {rows} pieces; the "
+                    "last ones are padding and left out"
+                )
+                values[path] = value[:rows]
             theirs, ours = tf.as_dtype(value.dtype), tf.as_dtype(variables[path].dtype)
             if theirs.is_floating != ours.is_floating:
                 raise InputError(
@@ -163,7 +173,11 @@ class TensorReader(abc.ABC):
                 )
         sizes = [self.shapes[name] for name in stored.names]
         is_product = all(one[-1:] == next_[:1] for one, next_ in itertools.pairwise(sizes))
-        if self.shape(stored) != shape or not is_product:
+        there = self.shape(stored)
+        fitting = [shape]
+        if path.endswith(_OF_PIECES):
+            fitting = [(rows, *shape[1:]) for rows in padded_sizes(shape[0])]
+        if there not in fitting or not is_product:
             theirs = " x ".join(map(str, sizes))
             turned = ", transposed" if stored.transposed else ""
             raise InputError(f"{self.prefix}: '{stored}' has shape {theirs}{turned}; {ours}")
@@ -193,17 +207,23 @@ class StateReader(TensorReader):
         return self._tensors[name]
 
 
+def without_scope(name: str) -> str:
+    """Returns a variable's name without the scope that TensorFlow Hub's modules put before it."""
+    return name.removeprefix("module/")
+
+
 class CheckpointReader(TensorReader):
     """Reads a checkpoint of TensorFlow, given what `open_tensors` returns."""
 
     def __init__(self, prefix: str, tensors: Any):
         self._tensors = tensors
         shapes = tensors.get_variable_to_shape_map()
-        super().__init__(prefix, {name: tuple(shape) for name, shape in shapes.items()})
+        self._names = {without_scope(name): name for name in shapes}
+        super().__init__(prefix, {name: tuple(shapes[full]) for name, full in self._names.items()})
 
     def _get(self, name: str) -> np.ndarray:
         try:
-            return self._tensors.get_tensor(name)
+            return self._tensors.get_tensor(self._names[name])
         except _DAMAGES as error:
             raise _damaged(self.prefix, error) from error
 
@@ -240,7 +260,7 @@ def find_checkpoint(path: str) -> str:
     """Returns the prefix of TensorFlow's checkpoint at a path: a prefix, a file with it, or a folder.
 
     Of a folder it is the one that the file `checkpoint` says is the latest or, without that file (as in
-    the archives of published models), its only one.
+    the archives of published models), its only one; of a module of TensorFlow Hub that of its variables.
     """
     if not tf.io.gfile.isdir(path):
         return _FILE_END.sub("", path)
@@ -250,6 +270,9 @@ def find_checkpoint(path: str) -> str:
             return latest
     except ValueError:  # the file is empty, or not text
         pass
+    in_module = os.path.join(path, _HUB_PREFIX)
+    if tf.io.gfile.exists(in_module + _INDEX):
+        return in_module
     indices = files.matches(path, f"*{_INDEX}")
     if not indices:
         raise InputError(f"{path}: the folder holds no model")

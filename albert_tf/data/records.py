@@ -9,6 +9,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self
 
 import numpy as np
 import tensorflow as tf
@@ -21,17 +22,25 @@ from albert_tf.errors import InputError
 _NUMBER_BYTES = 11
 # Room for the names, and for features that nobody reads.
 _OTHER_BYTES = 1 << 20
+# Names in the records of TensorFlow's Model Garden.
+_OTHER_NAMES = {"input_ids": "input_word_ids", "segment_ids": "input_type_ids"}
 
 
 @dataclasses.dataclass(frozen=True)
 class Feature:
     """One feature of a record."""
 
-    name: str  # key in the `tf.train.Example`
+    name: str
     shape: tuple[int, ...]  # in one record
     dtype: type[np.generic] = np.int32  # after parsing, int32 or float32; int64 is stored
     vocab_size: int | None = None  # for ids, the size of their vocabulary
     flag: str | None = None  # the one that sets the size
+    key: str = ""  # in the `tf.train.Example`, if it is not the name
+
+    @property
+    def stored_name(self) -> str:
+        """Key in the `tf.train.Example`."""
+        return self.key or self.name
 
     @functools.cached_property
     def size(self) -> int:
@@ -55,6 +64,18 @@ class RecordSpec:
         """Number of bytes that no record exceeds."""
         return _OTHER_BYTES + _NUMBER_BYTES * sum(feature.size for feature in self.features)
 
+    def for_masked(self, record: bytes) -> Self:
+        """Returns the specification to read masked records with, of which one is given.
+
+        It has that record's names, and no `token_boundary`, which masking alone needs and BERT's lack.
+        """
+        there = _fields(record)
+        features = (each for each in self.features if each.name != "token_boundary")
+        keys = {ours: theirs for ours, theirs in _OTHER_NAMES.items() if theirs in there}
+        return type(self)(
+            tuple(dataclasses.replace(each, key=keys.get(each.name, "")) for each in features)
+        )
+
     def serialize_batch(self, columns: Mapping[str, np.ndarray]) -> list[bytes]:
         """Returns N records, given an array (N, *shape) for each feature; equal values, equal bytes."""
         example = tf.train.Example()
@@ -77,7 +98,7 @@ class RecordSpec:
         A feature has the declared dtype and the shape `shape`, or (B, *shape).
         """
         columns = {
-            feature.name: tf.io.FixedLenFeature(
+            feature.stored_name: tf.io.FixedLenFeature(
                 feature.shape, tf.float32 if feature.kind == "float_list" else tf.int64
             )
             for feature in self.features
@@ -87,14 +108,14 @@ class RecordSpec:
         checks = []
         for feature in self.features:
             if feature.vocab_size is not None:
-                ids, limit = parsed[feature.name], tf.cast(feature.vocab_size, tf.int64)
+                ids, limit = parsed[feature.stored_name], tf.cast(feature.vocab_size, tf.int64)
                 checks += [
                     tf.debugging.assert_non_negative(ids),
                     tf.debugging.assert_less(ids, limit),
                 ]
         with tf.control_dependencies(checks):
             return {
-                feature.name: tf.cast(parsed[feature.name], feature.dtype)
+                feature.name: tf.cast(parsed[feature.stored_name], feature.dtype)
                 for feature in self.features
             }
 
@@ -105,21 +126,22 @@ class RecordSpec:
         except message.DecodeError:
             return "is not a tf.train.Example"
         for feature in self.features:
-            if feature.name not in fields:
-                return f"has no feature '{feature.name}'"
-            kind = fields[feature.name].WhichOneof("kind")
+            name = feature.stored_name
+            if name not in fields:
+                return f"has no feature '{name}'"
+            kind = fields[name].WhichOneof("kind")
             if kind != feature.kind:
-                return f"feature '{feature.name}' is {kind}, expected {feature.kind}"
-            values = getattr(fields[feature.name], kind).value
+                return f"feature '{name}' is {kind}, expected {feature.kind}"
+            values = getattr(fields[name], kind).value
             if len(values) != feature.size:
                 flag = f", as --{feature.flag} or the first record says" if feature.flag else ""
-                return f"feature '{feature.name}' has length {len(values)}, expected {feature.size}{flag}"
+                return f"feature '{name}' has length {len(values)}, expected {feature.size}{flag}"
             if feature.vocab_size is None:
                 continue
             for id_ in (min(values), max(values)):
                 if not 0 <= id_ < feature.vocab_size:
                     return (
-                        f"feature '{feature.name}' has id {id_}, "
+                        f"feature '{name}' has id {id_}, "
                         f"expected ids from 0 to below vocab_size {feature.vocab_size}"
                     )
         return None
@@ -137,11 +159,19 @@ class RecordSpec:
 
 def feature_sizes(serialized: bytes) -> dict[str, int]:
     """Returns the numbers of integers in the features of a sequence's record; none of any other bytes."""
+    names = {theirs: ours for ours, theirs in _OTHER_NAMES.items()}
+    sizes = {
+        names.get(name, name): len(field.int64_list.value)
+        for name, field in _fields(serialized).items()
+    }
+    sizes = {name: size for name, size in sizes.items() if size}
+    return sizes if "input_ids" in sizes else {}
+
+
+def _fields(serialized: bytes) -> Mapping[str, Any]:
+    """Returns the features of a record; none of any other bytes."""
     with contextlib.suppress(message.DecodeError):
-        fields = tf.train.Example.FromString(serialized).features.feature
-        if "input_ids" in fields:
-            sizes = {name: len(field.int64_list.value) for name, field in fields.items()}
-            return {name: size for name, size in sizes.items() if size}
+        return tf.train.Example.FromString(serialized).features.feature
     return {}
 
 

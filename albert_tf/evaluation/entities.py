@@ -26,6 +26,20 @@ class ScoredSpan(NamedTuple):
     score: float
 
 
+class ScoredWord(NamedTuple):
+    """The prediction for a word of a text that is given as words.
+
+    Attributes:
+        word: the word.
+        tag: its tag, such as `B-PER`, or `O` for a word in no span.
+        probability: mean probability of the tags of its parts; punctuation separates them.
+    """
+
+    word: str
+    tag: str
+    probability: float
+
+
 class EntityScores(NamedTuple):
     """The scores of the spans of a label, or of all labels."""
 
@@ -59,6 +73,22 @@ def predict_spans(
         score = float(total / (last - first + 1))
         spans[word_texts[first]].append(ScoredSpan(*span, label, score))
     return spans
+
+
+def predict_words(
+    text: TaggedText, tags: Sequence[str], starts: np.ndarray, probabilities: np.ndarray
+) -> list[ScoredWord]:
+    """Returns the words that a text is given as, with their tags.
+
+    The model's words, of which one of the text may have several or none, begin at the characters `starts`
+    and have tags of the `probabilities`, (w,) each.
+    """
+    numbers = np.searchsorted([start for start, _ in text.words], starts, side="right") - 1
+    totals, counts = (np.bincount(numbers, x, len(tags)) for x in (probabilities, None))
+    # What the model does not see is in no span.
+    means = np.where(counts > 0, totals / np.maximum(counts, 1), 1.0).tolist()
+    words = (text.text_a[start:end] for start, end in text.words)
+    return [ScoredWord(*each) for each in zip(words, tags, means, strict=True)]
 
 
 def score_entities(

@@ -9,6 +9,7 @@ import numpy as np
 from keras import ops
 
 from albert_tf.backends import BACKEND
+from albert_tf.config import padded_sizes
 from albert_tf.errors import InputError
 from albert_tf.progress import SECONDS_WITHOUT_PROGRESS, Progress
 from albert_tf.tokenization import Tokenizer
@@ -131,7 +132,8 @@ def fill_mask(
         "input_ids": np.array([[tokenizer.cls_id, *ids, tokenizer.sep_id]], np.int32),
         "masked_lm_positions": 1 + np.flatnonzero(ids == tokenizer.mask_id)[None].astype(np.int32),
     }
-    probabilities = ops.softmax(model(inputs, training=False)["masked_lm_logits"][0])  # (M, V)
+    logits = model(inputs, training=False)["masked_lm_logits"][0]  # (M, V)
+    probabilities = ops.softmax(logits[:, : tokenizer.vocab_size])
     best, pieces = map(ops.convert_to_numpy, ops.top_k(probabilities, top_k))
     return [
         [
@@ -161,7 +163,7 @@ def _check_model(model: keras.Model, tokenizer: Tokenizer) -> None:
             "masked-LM head"
         )
     check_tokenizer(tokenizer)
-    if tokenizer.vocab_size != model.config.vocab_size:
+    if model.config.vocab_size not in padded_sizes(tokenizer.vocab_size):
         raise InputError(
             f"tokenizer: has {tokenizer.vocab_size} pieces; the model has {model.config.vocab_size}"
         )

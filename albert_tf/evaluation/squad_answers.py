@@ -82,7 +82,8 @@ def conditional_spans(
     `end_top_index` (W, i * j), the j best ends of each of i starts, and `cls_logits` (W,).
     """
     starts = outputs["start_top_index"][:, :, None]  # (W, i, 1)
-    beam = (*starts.shape[:2], -1)  # (W, i, j)
+    size = starts.shape[1]
+    beam = (-1, size, outputs["end_top_index"].shape[1] // size)  # (W, i, j)
     return _valid_spans(
         windows,
         starts,

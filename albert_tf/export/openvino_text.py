@@ -147,7 +147,7 @@ def _splitter(
         return opset15.constant(np.frombuffer(content, np.uint8)).output(0)
 
     factory = _get_factory()
-    charsmap = bytes_constant(compile_charsmap(tokenizer.lower_case))
+    charsmap = bytes_constant(compile_charsmap(tokenizer.lower_case, tokenizer.keep_accents))
     vocabulary = bytes_constant(tokenizer.vocabulary)
     replacements = [(final_sigma_pattern(), f"$1{FINAL_SIGMA}$2"), (SIGMA, LOWER_SIGMA)]
     sigmas = [

@@ -90,7 +90,7 @@ class Embedding(EmbeddingFlags, TextKind):
 
     def encode(self, examples, tokenizer) -> Features:
         """Converts single texts, or both texts of pairs, to ids."""
-        if examples[0].text_b is None:
+        if not examples or examples[0].text_b is None:
             return encode_examples(examples, (), tokenizer, self.max_seq_length)
         return encode_pairs(examples, self.accepted_labels, tokenizer, self.max_seq_length)
 
@@ -105,7 +105,7 @@ class Embedding(EmbeddingFlags, TextKind):
         """Returns the embeddings of the texts of each example."""
         sides = 2 if isinstance(features, PairFeatures) else 1
         of_examples = (
-            (rows, outputs[: sides * len(rows)].reshape(len(rows), sides, -1))
+            (rows, outputs[: sides * len(rows)].reshape(len(rows), sides, outputs.shape[-1]))
             for rows, outputs in batches
         )
         return super().decode(examples, features, of_examples)

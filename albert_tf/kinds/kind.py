@@ -298,8 +298,6 @@ def as_texts(name: str, texts: str | Sequence[str]) -> list[str]:
         raise InputError(
             f"{name}: expected a string or a list of strings; received {type(texts).__name__}"
         )
-    if not len(texts):
-        raise InputError(f"{name}: expected at least one string; received none")
     for number, text in enumerate(texts):
         if not isinstance(text, str):
             raise InputError(f"{name}[{number}]: expected a string; received {type(text).__name__}")

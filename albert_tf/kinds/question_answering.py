@@ -157,7 +157,7 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
 
     def decode(self, examples, features: SquadWindows, batches) -> RankedAnswers:
         """Returns the best answers to each question."""
-        if not len(features):
+        if examples and not len(features):
             raise InputError("context: expected a text; received empty ones")
         spans = [self._find_spans(features, rows, outputs) for rows, outputs in batches]
         return rank_answers(
@@ -172,13 +172,14 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
         self, features: SquadWindows, rows: np.ndarray, outputs: Mapping[str, np.ndarray]
     ) -> ScoredSpans:
         lengths = features.lengths[rows]
-        passages = features.passages(rows, lengths.max())
+        length = lengths.max(initial=1)
+        passages = features.passages(rows, length)
         outputs = {name: values[: len(rows)] for name, values in outputs.items()}
         if self.head == "conditional":
             return conditional_spans(passages, outputs, self.max_answer_length)
-        mask = np.arange(lengths.max()) < lengths[:, None]
+        mask = np.arange(length) < lengths[:, None]
         logits = {
-            name: np.where(mask, values[:, : lengths.max()], np.float32(IMPOSSIBLE))
+            name: np.where(mask, values[:, :length], np.float32(IMPOSSIBLE))
             for name, values in outputs.items()
         }
         return simple_spans(passages, logits, self.n_best_size, self.max_answer_length)
@@ -225,8 +226,10 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
         starts = [each.start if text else 0 for each, text in zip(best, texts, strict=True)]
         return Answers(
             texts,
-            np.array(starts),
-            np.array([start + len(text) for start, text in zip(starts, texts, strict=True)]),
+            np.array(starts, np.int64),
+            np.array(
+                [start + len(text) for start, text in zip(starts, texts, strict=True)], np.int64
+            ),
             np.array([each.probability for each in best]),
             np.array(list(predictions.null_odds.values())),
         )

@@ -15,21 +15,32 @@ from albert_tf.data.fine_tuning.tagged_text import (
     TaggingFeatures,
     collect_labels,
     encode_tagged,
+    make_texts,
     read_tagged,
 )
 from albert_tf.data.fine_tuning.tags import Span, TagTable, make_tags, tag_words
 from albert_tf.errors import InputError
-from albert_tf.evaluation.entities import ALL, ScoredSpan, predict_spans, score_entities
+from albert_tf.evaluation.entities import (
+    ALL,
+    ScoredSpan,
+    ScoredWord,
+    predict_spans,
+    predict_words,
+    score_entities,
+)
 from albert_tf.evaluation.metrics import is_collapsed, label_scores
 from albert_tf.export.graph_tags import find_labelled_spans
 from albert_tf.export.graph_windows import cut_windows
 from albert_tf.kinds.classification import class_outputs
-from albert_tf.kinds.kind import Kind, check_field, rows_of
+from albert_tf.kinds.kind import Kind, as_texts, check_field, rows_of
 from albert_tf.kinds.registry import register
 from albert_tf.losses import TokenClassificationLoss, batch_loss
 from albert_tf.models import AlbertTokenClassifier
 from albert_tf.options.kinds import TokenClassificationFlags
 from albert_tf.tokenization.interface import word_tables
+
+# What the words of a text may be given in.
+_WORDS = list | tuple | np.ndarray
 
 
 class WordLogits(NamedTuple):
@@ -91,9 +102,20 @@ class TokenClassification(TokenClassificationFlags, Kind):
             return self
         return dataclasses.replace(self, labels=make_tags(collect_labels(examples, path)))
 
-    def make_examples(self, texts: Sequence[str]) -> list[TaggedText]:
-        """Makes examples without labels of n texts of any length."""
-        return [TaggedText("", text) for (text,) in rows_of(texts=texts)]
+    def make_examples(self, texts: Sequence[str] | Sequence[Sequence[str]]) -> list[TaggedText]:
+        """Makes examples without labels of n texts of any length, or of n lists of words."""
+        if not hasattr(texts, "__len__") or not any(isinstance(x, _WORDS) for x in texts):
+            return [TaggedText("", text) for (text,) in rows_of(texts=texts)]
+        sentences = []
+        for number, words in enumerate(texts):
+            name = f"texts[{number}]"
+            if not isinstance(words, _WORDS):
+                raise InputError(
+                    f"{name}: expected a list of words, as others are; received {type(words).__name__}"
+                )
+            words = as_texts(name, words)
+            sentences.append(("", [f"{name}[{place}]" for place in range(len(words))], words, None))
+        return list(make_texts(sentences, None))
 
     def encode(self, examples, tokenizer) -> TaggingFeatures:
         """Converts examples to windows of ids, with the tags of their words if they have any."""
@@ -144,21 +166,40 @@ class TokenClassification(TokenClassificationFlags, Kind):
         probabilities = tf.nn.softmax(logits).numpy()
         return is_collapsed(probabilities, features.word_labels, metrics["loss"])
 
-    def result(self, examples, predictions: WordLogits) -> list[list[ScoredSpan]]:
+    def result(self, examples, predictions: WordLogits) -> list[list[ScoredSpan | ScoredWord]]:
+        """Returns the spans of each text, in order; all words of a text that is given as words."""
+        logits, features = predictions
+        results = self._find(examples, predictions)
+        probabilities = tf.nn.softmax(logits).numpy().max(axis=-1)
+        bounds = np.searchsorted(features.word_texts, np.arange(len(examples) + 1))
+        for number, text in enumerate(examples):
+            if text.words is not None:
+                rows = slice(*bounds[number : number + 2])
+                of_rows = features.words.starts[rows], probabilities[rows]
+                results[number] = predict_words(text, self._tags(text, results[number]), *of_rows)
+        return results
+
+    def _find(self, examples, predictions: WordLogits) -> list[list[ScoredSpan]]:
         """Returns the spans of each text, in order."""
         logits, features = predictions
         return self._spans(examples, tf.nn.softmax(logits).numpy(), features)
+
+    def _tags(self, text: TaggedText, spans: Sequence[Span | ScoredSpan]) -> list[str]:
+        """Returns the tags of the words that a text is given as."""
+        limits = np.array(text.words, np.int64).reshape(-1, 2).T
+        spans = [Span(*span[:3]) for span in spans]
+        return [self.labels[tag] for tag in tag_words(*limits, spans, self._table)]
 
     def _spans(self, examples, probabilities: np.ndarray, features: TaggingFeatures):
         words = features.words, features.word_texts
         return predict_spans(probabilities, *words, len(examples), self._table)
 
     def _score(self, examples: Sequence[TaggedText], predictions: WordLogits):
-        return score_entities(examples, self.result(examples, predictions), self.label_names)
+        return score_entities(examples, self._find(examples, predictions), self.label_names)
 
     def rows(self, examples, predictions: WordLogits) -> Iterator[dict[str, Any]]:
         """Yields ids, texts, spans and, if known, the true spans."""
-        for text, spans in zip(examples, self.result(examples, predictions), strict=True):
+        for text, spans in zip(examples, self._find(examples, predictions), strict=True):
             row = {"guid": text.guid, "text": text.text_a, "spans": _shown(spans)}
             if text.spans is not None:
                 row["true_spans"] = [span._asdict() for span in text.spans]
@@ -172,16 +213,12 @@ class TokenClassification(TokenClassificationFlags, Kind):
         rows = self.rows(examples, predictions)
         files = {f"{name}.jsonl": "".join(f"{json.dumps(row)}\n" for row in rows)}
         lines = []
-        for text, of_text in zip(examples, self.result(examples, predictions), strict=True):
+        for text, of_text in zip(examples, self._find(examples, predictions), strict=True):
             if text.words is None:
                 continue
-            columns = [[Span(*span[:3]) for span in of_text]]
-            if text.spans is not None:
-                columns.insert(0, text.spans)
+            spans = [of_text] if text.spans is None else [text.spans, of_text]
             words = [text.text_a[start:end] for start, end in text.words]
-            limits = np.array(text.words).T
-            ids = (tag_words(*limits, spans, self._table) for spans in columns)
-            tags = ([self.labels[tag] for tag in of_words] for of_words in ids)
+            tags = (self._tags(text, of_column) for of_column in spans)
             lines += [*map(" ".join, zip(words, *tags, strict=True)), ""]
         return {**files, **({f"{name}.conll": "\n".join(lines) + "\n"} if lines else {})}
 
@@ -197,7 +234,7 @@ class TokenClassification(TokenClassificationFlags, Kind):
 
     def answers(self, examples, predictions: WordLogits) -> Iterator[dict[str, Any]]:
         """Yields the spans of each text: objects with the keys of `ScoredSpan` and `text`."""
-        for example, spans in zip(examples, self.result(examples, predictions), strict=True):
+        for example, spans in zip(examples, self._find(examples, predictions), strict=True):
             text = example.text_a
             yield {
                 "spans": [{**x, "text": text[x["start"] : x["end"]]} for x in _shown(spans)],

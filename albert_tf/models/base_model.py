@@ -2,7 +2,6 @@
 
 import abc
 import inspect
-import os
 import random
 import warnings
 from collections.abc import Callable, Mapping
@@ -15,6 +14,7 @@ from albert_tf.backends import BACKEND, require_tensorflow
 from albert_tf.checkpoints.loading import find_config, load_checkpoint, read_config, stored_shape
 from albert_tf.config import PRESETS, AlbertConfig
 from albert_tf.errors import InputError, name_place
+from albert_tf.files import as_path
 from albert_tf.models.inputs import Input, as_arrays, check_inputs
 from albert_tf.sources import find_model
 
@@ -78,7 +78,7 @@ class BaseModel(keras.Model, abc.ABC):
         Raises:
             InputError: there is no such size or folder, or its checkpoint is of another model.
         """
-        preset = os.fspath(preset)
+        preset = as_path(preset)
         place = f"{cls.__name__}.from_preset({preset!r})"
         if preset in PRESETS:
             model = cls.from_encoder_config(AlbertConfig.from_preset(preset), **kwargs)

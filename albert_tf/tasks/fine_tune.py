@@ -13,6 +13,7 @@ import numpy as np
 
 from albert_tf.backends import require_tensorflow
 from albert_tf.errors import InputError, name_place
+from albert_tf.files import as_path
 from albert_tf.kinds import Classification
 from albert_tf.kinds.registry import find_kind, load_kinds
 from albert_tf.options import check_type
@@ -74,12 +75,12 @@ def fine_tune(
     sources = {"train": train, **({} if dev is None else {"dev": dev})}
     in_memory = {s: each for s, each in sources.items() if not isinstance(each, str | os.PathLike)}
     files = {
-        f"{split}_file": split if split in in_memory else os.fspath(source)
+        f"{split}_file": split if split in in_memory else as_path(source)
         for split, source in sources.items()
     }
     options = of_kinds(
-        init_checkpoint=os.fspath(model),
-        output_dir=os.fspath(output_dir),
+        init_checkpoint=as_path(model),
+        output_dir=as_path(output_dir),
         do_train=True,
         task_name=kind,
         **files,
@@ -120,4 +121,4 @@ def _as_flag(value: Any) -> Any:
         return value.item()
     if isinstance(value, Mapping):
         return json.dumps(value)
-    return os.fspath(value) if isinstance(value, os.PathLike) else value
+    return as_path(value) if isinstance(value, str | os.PathLike) else value

@@ -11,10 +11,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.backends import require_tensorflow
 from albert_tf.data.fine_tuning.tables import ColumnNames, Table
 from albert_tf.errors import InputError
 from albert_tf.evaluation.masked_lm import Filling, fill_mask
 from albert_tf.export import ExportDetails, ExportedModel, export
+from albert_tf.files import as_path
 from albert_tf.kinds import Embedding, Kind
 from albert_tf.models import AlbertEmbedder, AlbertEncoder, AlbertPretrainer
 from albert_tf.options.kinds import Pooling
@@ -37,7 +39,6 @@ class Loaded:
 
     Attributes:
         kind: what it predicts.
-        model: a model of `albert_tf.models`; of an exported version, a function with the same outputs.
         tokenizer: the tokenizer that it was trained with.
         source: the folder or name that it was loaded from.
     """
@@ -50,7 +51,7 @@ class Loaded:
         strategy: tf.distribute.Strategy,
     ):
         self.kind = kind
-        self.model = model
+        self._model = model
         self.tokenizer = tokenizer
         self.source = ""
         self._strategy = strategy
@@ -70,6 +71,16 @@ class Loaded:
         )
 
     @property
+    def model(self) -> keras.Model | ExportedModel:
+        """A model of `albert_tf.models`; of an exported version, a function with the same outputs.
+
+        Raises:
+            InputError: in a fork of the process that loaded it.
+        """
+        require_tensorflow(f"load({self.source!r})")
+        return self._model
+
+    @property
     def labels(self) -> tuple[str, ...]:
         """Names of the labels, or letters of the choices; empty if there are none."""
         return self.kind.label_names
@@ -78,10 +89,10 @@ class Loaded:
         names = self.labels
         shown = ", ".join(names[:_SHOWN_LABELS]) + (", ..." if len(names) > _SHOWN_LABELS else "")
         labels = f", {len(names)} labels ({shown})" if names else ""
-        size = getattr(self.model, "count_params", None)
+        size = getattr(self._model, "count_params", None)
         parameters = f", {size():,} parameters" if size else ", exported"
         # Its kind is `Embedding`, since it embeds texts, too, but it was trained as a masked LM.
-        task = "pre-training" if isinstance(self.model, AlbertPretrainer) else self.kind.name
+        task = "pre-training" if isinstance(self._model, AlbertPretrainer) else self.kind.name
         return f"<{type(self).__name__} {task}{labels}{parameters}, from {self.source!r}>"
 
     def summary(self) -> None:
@@ -107,6 +118,7 @@ class Loaded:
         `report` receives the number of sequences of each batch that is done. By default work of more than
         ten seconds shows its progress.
         """
+        require_tensorflow(f"load({self.source!r})")
         features = self.kind.encode(examples, self.tokenizer)
         with contextlib.ExitStack() as stack:
             if report is None:
@@ -172,7 +184,7 @@ class Loaded:
                 "an exported model cannot be exported again; expected a trained folder"
             )
         details = ExportDetails(format, weights)
-        return export(main.model, main.kind, main.tokenizer, os.fspath(export_dir), details)
+        return export(main.model, main.kind, main.tokenizer, as_path(export_dir), details)
 
     @property
     def _main(self) -> "Loaded":

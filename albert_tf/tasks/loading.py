@@ -61,14 +61,15 @@ def load(folder: str, tokenizer: Tokenizer | None = None) -> Loaded:
     - of a regression model, for the same: `Scores`;
     - of a multiple-choice model, for `predict(article, question, options)`: `Classes`;
     - of a multi-label classifier, for the same: `LabelSets`;
-    - of a token classifier, for `predict(texts)`: a list of `ScoredSpan` for each text;
+    - of a token classifier, for `predict(texts)`: for each text a list of `ScoredSpan`, for each list of
+      words one of `ScoredWord`;
     - of a model that answers questions, for `predict(question, context)`: `Answers`;
     - of a pre-trained model, for `predict(texts)`: embeddings, float32 (n, H). It has `fill_mask`, too;
     - of an embedder, or an encoder alone, e.g. one of sentence-transformers: the same embeddings.
 
-    A list may also be one string, a tuple, an array or a pandas Series. Each model has `embed(texts)`,
-    too, for embeddings of its encoder. Texts of similar length share a batch. Work of more than ten
-    seconds shows its progress.
+    A list may also be one string, a tuple, an array or a pandas Series. An empty one has an empty answer.
+    Each model has `embed(texts)`, too, for embeddings of its encoder. Texts of similar length share a
+    batch. Work of more than ten seconds shows its progress.
 
     Args:
         folder: a model's name: `small_en`, which comes with this package; `hf://owner/name@revision` of
@@ -88,7 +89,7 @@ def load(folder: str, tokenizer: Tokenizer | None = None) -> Loaded:
             version of albert_tf; or Keras has another backend than TensorFlow.
     """
     require_tensorflow("albert_tf.load")
-    folder = os.fspath(folder)
+    folder = files.as_path(folder)
     with name_place(f"load({folder!r})"):
         loaded = _load(find_model(folder), tokenizer)
     loaded.source = folder

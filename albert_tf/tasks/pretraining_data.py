@@ -126,6 +126,7 @@ def _train_vocabulary(
             options.vocab_size,
             options.do_lower_case,
             options.vocab_sentences,
+            options.keep_accents,
         )
 
 

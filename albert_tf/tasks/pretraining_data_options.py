@@ -63,6 +63,11 @@ class PretrainingDataOptions(CorpusConfig, SegmentConfig, MaskingConfig):
     train_vocab: bool = option(
         "First train a SentencePiece model on the input and write it to --spm_model_file.", False
     )
+    keep_accents: bool = option(
+        "Keep accents and other marks in the text of the trained model, which then says so. Published "
+        "vocabularies drop them: má is ma.",
+        False,
+    )
     # The special pieces alone, up to what SentencePiece can count.
     vocab_size: int = option("Number of pieces of the trained model.", 30000, least=5)
     vocab_sentences: int = option(
@@ -106,6 +111,8 @@ class PretrainingDataOptions(CorpusConfig, SegmentConfig, MaskingConfig):
             raise InputError("--runner_options: expected a --runner of Apache Beam, received local")
         if self.train_vocab and not self.spm_model_file:
             raise InputError("--train_vocab: expected --spm_model_file, the file to write")
+        if self.keep_accents and not self.train_vocab:
+            raise InputError("--keep_accents: expected --train_vocab; other vocabularies decide it")
         self._check_that_files_differ()
 
     @property

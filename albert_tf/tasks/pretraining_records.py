@@ -29,14 +29,19 @@ _RECORDS_FILE = "records.json"
 
 
 def fill_sizes(options: PretrainingOptions, config: AlbertConfig) -> PretrainingOptions:
-    """Returns the options with the sizes of the first record that has ids, or else those of the paper."""
+    """Returns the options with the sizes of the first record; those of the paper if there is none."""
     flag = "input_file" if options.input_file else "eval_input_file"
     with name_place(f"--{flag}"):
         paths = files.expand_globs(getattr(options, flag))
     positions = config.max_position_embeddings
     bound = pretraining_record(positions, positions)
-    firsts = (feature_sizes(first_record(path, bound)) for path in paths)
-    sizes = next(filter(None, firsts), {})
+    sizes: Mapping[str, int] = {}
+    for path in paths:
+        record = first_record(path, bound)
+        if sizes := feature_sizes(record):
+            break
+        if record:
+            bound.check([record], path, 1)
     length = options.max_seq_length or sizes.get("input_ids", PAPER_LENGTH)
     if length > positions:
         raise InputError(
@@ -45,7 +50,8 @@ def fill_sizes(options: PretrainingOptions, config: AlbertConfig) -> Pretraining
         )
     predictions = PAPER_PREDICTIONS
     if sizes:
-        predictions = sizes.get("masked_lm_ids", math.ceil(length * options.masked_lm_prob))
+        masked = (size for name, size in sizes.items() if name.startswith("masked_lm_"))
+        predictions = next(masked, math.ceil(length * options.masked_lm_prob))
     return dataclasses.replace(
         options,
         max_seq_length=length,
@@ -98,6 +104,8 @@ def _open(
             )
         spec = unmasked_record(options.max_seq_length, config.vocab_size)
         masker = Masker(tokenizer, select(options, MaskingConfig))
+    else:
+        spec = spec.for_masked(next(filter(None, firsts.values()), b""))
     for path, record in firsts.items():
         if record:
             spec.check([record], path, 1)

@@ -17,6 +17,7 @@ from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.tokenization.interface import WORD_MARK
 from albert_tf.tokenization.sentencepiece_tokenizer import normalize_text
+from albert_tf.tokenization.vocabulary_files import keeps_accents
 
 # The one letter whose lower case depends on its neighbours: ς ends a word, σ stands elsewhere.
 SIGMA, LOWER_SIGMA, FINAL_SIGMA = "Σ", "σ", "ς"
@@ -86,20 +87,22 @@ def white_space() -> np.ndarray:
 
 
 @functools.cache
-def normalized_characters(lower_case: bool) -> dict[int, list[int]]:
+def normalized_characters(lower_case: bool, keep_accents: bool) -> dict[int, list[int]]:
     """Returns what each character that changes becomes; a capital sigma stays."""
-    changing = characters_of_unicode(lambda block: normalize_text(block, lower_case) != block)
+    changing = characters_of_unicode(
+        lambda block: normalize_text(block, lower_case, keep_accents) != block
+    )
     return {
         ord(char): [ord(part) for part in normalized]
         for char in changing
-        if (normalized := _normalize_alone(char, lower_case)) != char
+        if (normalized := _normalize_alone(char, lower_case, keep_accents)) != char
     }
 
 
-def _normalize_alone(char: str, lower_case: bool) -> str:
+def _normalize_alone(char: str, lower_case: bool, keep_accents: bool) -> str:
     if char.isspace():
         return " "
-    normalized = normalize_text(char, lower_case=False)
+    normalized = normalize_text(char, False, keep_accents)
     if lower_case:
         normalized = SIGMA.join(part.lower() for part in normalized.split(SIGMA))
     return normalized
@@ -121,22 +124,26 @@ class CharacterClasses(NamedTuple):
             other characters is one unknown piece, whatever its length and neighbours. None for a model
             that spells unknown characters in bytes.
         blank: the characters that SentencePiece may drop or treat as white space.
+        keep_accents: whether the text has accents.
         words_are_apart: whether each word with a character that is not blank has a piece of its own, and
             its pieces do not depend on the words after it.
     """
 
     known: frozenset[str] | None
     blank: frozenset[str]
+    keep_accents: bool
     words_are_apart: bool
 
 
 def classify_characters(serialized_model: bytes, lower_case: bool) -> CharacterClasses:
     """Classifies the characters of text that `normalize_text` has normalised."""
     model = sentencepiece_model_pb2.ModelProto.FromString(serialized_model)
+    keep_accents = keeps_accents(serialized_model)
+    charsmap = model.normalizer_spec.precompiled_charsmap
     replacements = {
         old: new
-        for old, new in _read_replacements(model.normalizer_spec.precompiled_charsmap).items()
-        if _occurs(old, lower_case)
+        for old, new in _read_replacements(charsmap, keep_accents).items()
+        if _occurs(old, lower_case, keep_accents)
     }
     pieces = [piece.piece for piece in model.pieces]
     blank = {char for old, new in replacements.items() if not new.strip() for char in old}
@@ -151,22 +158,23 @@ def classify_characters(serialized_model: bytes, lower_case: bool) -> CharacterC
     return CharacterClasses(
         known=None if model.trainer_spec.byte_fallback else frozenset(known),
         blank=frozenset({" ", WORD_MARK, *blank}),
+        keep_accents=keep_accents,
         words_are_apart=WORD_MARK in pieces
         and not any(" " in piece or WORD_MARK in piece[1:] for piece in pieces),
     )
 
 
-def _occurs(text: str, lower_case: bool) -> bool:
+def _occurs(text: str, lower_case: bool, keep_accents: bool) -> bool:
     """Returns whether normalised text may contain a text, with or without spaces around it."""
     compact = text.replace(" ", "")
-    return normalize_text(compact, lower_case) == compact
+    return normalize_text(compact, lower_case, keep_accents) == compact
 
 
 @functools.cache
-def _read_replacements(charsmap: bytes) -> Mapping[str, str]:
+def _read_replacements(charsmap: bytes, keep_accents: bool) -> Mapping[str, str]:
     """Returns SentencePiece's table of replacements, old text -> new text; the longest match wins.
 
-    Old text that NFKD changes, most of the table, is left out.
+    Unless text keeps accents, old text that NFKD changes, most of the table, is left out.
     """
     if not charsmap:
         return {}
@@ -175,10 +183,12 @@ def _read_replacements(charsmap: bytes) -> Mapping[str, str]:
     model.normalizer_spec.precompiled_charsmap = charsmap
     model.pieces.add(piece="<unk>", type=model.SentencePiece.UNKNOWN)
     table = sentencepiece.SentencePieceNormalizer(model_proto=model).decompile()
-    return {old: new for old, new in table if unicodedata.is_normalized("NFKD", old)}
+    return {
+        old: new for old, new in table if keep_accents or unicodedata.is_normalized("NFKD", old)
+    }
 
 
-def compile_charsmap(lower_case: bool) -> bytes:
+def compile_charsmap(lower_case: bool, keep_accents: bool) -> bytes:
     """Returns what `normalize_text` makes of each character, as a `precompiled_charsmap`.
 
     A capital sigma stays: its lower case depends on its neighbours. White space becomes spaces, which
@@ -186,7 +196,7 @@ def compile_charsmap(lower_case: bool) -> bytes:
     """
     rules = [
         (chr(char), "".join(map(chr, parts)))
-        for char, parts in normalized_characters(lower_case).items()
+        for char, parts in normalized_characters(lower_case, keep_accents).items()
         if char not in _SURROGATES
     ]
     spec = sentencepiece.SentencePieceNormalizer(norm_map=rules).serialized_normalizer_spec()

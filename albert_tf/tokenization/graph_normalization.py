@@ -135,7 +135,7 @@ class GraphNormalizer:
 
     def __init__(self, lower_case: bool, classes: CharacterClasses):
         self._lower_case = lower_case
-        replacements = normalized_characters(lower_case)
+        replacements = normalized_characters(lower_case, classes.keep_accents)
         self._characters = Replacements(replacements)
         self._final_sigma = final_sigma_pattern()
         self._known = None if classes.known is None else code_points(classes.known)

@@ -164,7 +164,7 @@ def _sentencepiece_pipeline(tokenizer: AlbertTokenizer) -> _Json:
         for id_, piece in enumerate(model.pieces)
     ]
     return {
-        "normalizer": _sequence(_sentencepiece_normalizers(model, tokenizer.lower_case)),
+        "normalizer": _sequence(_sentencepiece_normalizers(model, tokenizer)),
         "pre_tokenizer": metaspace,
         "decoder": metaspace,
         "model": {
@@ -201,14 +201,15 @@ def _score(piece: sentencepiece_model_pb2.ModelProto.SentencePiece) -> float:
 
 
 def _sentencepiece_normalizers(
-    model: sentencepiece_model_pb2.ModelProto, lower_case: bool
+    model: sentencepiece_model_pb2.ModelProto, tokenizer: AlbertTokenizer
 ) -> Iterable[_Json]:
     """Yields the normalizers of `normalize_text` and SentencePiece."""
     yield _spaces()
-    yield {"type": "NFKD"}
-    marks = filter(unicodedata.combining, characters_of_unicode())
-    yield _replace(character_class(marks), "")
-    if lower_case:
+    if not tokenizer.keep_accents:
+        yield {"type": "NFKD"}
+        marks = filter(unicodedata.combining, characters_of_unicode())
+        yield _replace(character_class(marks), "")
+    if tokenizer.lower_case:
         yield from _lower_case()
     if charsmap := model.normalizer_spec.precompiled_charsmap:
         if "nfkc" in model.normalizer_spec.name:

@@ -19,7 +19,12 @@ from albert_tf import files
 from albert_tf.errors import InputError, name_place
 from albert_tf.options import check_type
 from albert_tf.tokenization.interface import SENTENCEPIECE, WORD_MARK, find_special_ids
-from albert_tf.tokenization.vocabulary_files import SENTENCEPIECE_FILE, find_preset, read_unigram
+from albert_tf.tokenization.vocabulary_files import (
+    SENTENCEPIECE_FILE,
+    find_preset,
+    keeps_accents,
+    read_unigram,
+)
 
 WordStartRule = Literal["original", "sentencepiece"]
 
@@ -51,6 +56,7 @@ class AlbertTokenizer:
             punctuation begins a word. With `sentencepiece` only a word mark and the unknown piece do.
 
     Attributes:
+        keep_accents: whether text keeps its accents and other marks, as the model says.
         digit_comma_splits: id of each piece that ends in a digit and a comma -> the ids that replace it.
         digit_comma_tails: the same id -> number of characters of the piece after each of these.
 
@@ -73,6 +79,7 @@ class AlbertTokenizer:
         self.vocabulary = read_unigram(model_file)
         self.vocabulary_sha256 = hashlib.sha256(self.vocabulary).hexdigest()
         processor = self._processor = _load_processor(self.vocabulary, model_file)
+        self.keep_accents = keeps_accents(self.vocabulary)
         self.pieces = _read_pieces(processor, model_file)
         self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = find_special_ids(
             self.pieces, SENTENCEPIECE, model_file
@@ -118,26 +125,25 @@ class AlbertTokenizer:
 
     def tokenize(self, text: str) -> list[str]:
         """Returns the pieces of a text; an unknown piece is returned as the text that it stands for."""
-        pieces = self._split(normalize_text(text, self.lower_case))
+        pieces = self._split(self._normalize(text))
         return _replace(pieces, self._digit_comma_pieces)
 
     def encode(self, text: str) -> list[int]:
         """Returns the ids of a text's pieces."""
-        ids = self._processor.encode(normalize_text(text, self.lower_case))
+        ids = self._processor.encode(self._normalize(text))
         return _replace(ids, self.digit_comma_splits)
 
     def encode_batch(self, texts: Sequence[str], num_threads: int = -1) -> list[list[int]]:
         """Returns the ids of each text, in one call of SentencePiece."""
-        normalized = [normalize_text(text, self.lower_case) for text in texts]
+        normalized = [self._normalize(text) for text in texts]
         batch = self._processor.encode(normalized, num_threads=num_threads)
         return [_replace(ids, self.digit_comma_splits) for ids in batch]
 
     def encode_with_offsets(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
         """Returns the ids of a text's pieces, and where in the text they come from; see `Tokenizer`."""
-        origins = original_spans(text)
+        origins = original_spans(text, self.lower_case, self.keep_accents)
         ids, spans = [], []
-        normalized = normalize_text(text, self.lower_case)
-        encoded = self._processor.encode(normalized, return_type="offset_mapping")
+        encoded = self._processor.encode(self._normalize(text), return_type="offset_mapping")
         for id_, (first, after) in zip(encoded["ids"], encoded["offsets"], strict=True):
             new_ids = self.digit_comma_splits.get(id_, (id_,))
             for new_id, tail in zip(new_ids, self.digit_comma_tails.get(id_, (0,)), strict=True):
@@ -151,6 +157,9 @@ class AlbertTokenizer:
     def decode(self, ids: Sequence[int]) -> str:
         """Returns the text of ids, without control pieces; the unknown piece becomes ⁇."""
         return self._processor.decode([int(id_) for id_ in ids])
+
+    def _normalize(self, text: str) -> str:
+        return normalize_text(text, self.lower_case, self.keep_accents)
 
     def _split(self, text: str) -> list[str]:
         return self._processor.encode(text, out_type=str)
@@ -230,20 +239,24 @@ def _replace(items: list[_Item], replacements: Mapping[_Item, Iterable[_Item]]) 
     return [new for item in items for new in replacements.get(item, (item,))]
 
 
-def normalize_text(text: str, lower_case: bool) -> str:
+def normalize_text(text: str, lower_case: bool, keep_accents: bool = False) -> str:
     """Normalises text as `preprocess_text` of the original ALBERT does.
 
     White space is trimmed and each run of it becomes one space; characters are decomposed (NFKD) and
     combining marks dropped, even if case is kept; then letters become lower-case. A decomposition can add
-    spaces ("¨" is a space and a mark); SentencePiece collapses those itself.
+    spaces ("¨" is a space and a mark); SentencePiece collapses those itself. With `keep_accents`, it
+    composes characters as its vocabulary says, and they are not decomposed.
     """
     text = " ".join(text.split())
     if not text.isascii():
-        text = _without_marks(_LONE_SURROGATE.sub(_REPLACEMENT_CHARACTER, text))
+        text = _LONE_SURROGATE.sub(_REPLACEMENT_CHARACTER, text)
+        text = text if keep_accents else _without_marks(text)
     return text.lower() if lower_case else text
 
 
-def original_spans(text: str) -> list[tuple[int, int]]:
+def original_spans(
+    text: str, lower_case: bool = True, keep_accents: bool = False
+) -> list[tuple[int, int]]:
     """Returns the origin, start and end, of each character of `normalize_text(text, ...)`.
 
     A dropped combining mark belongs to the character before it. A space comes from the whole run of white
@@ -255,8 +268,9 @@ def original_spans(text: str) -> list[tuple[int, int]]:
     for number, (start, end) in enumerate(words):
         if number:
             kept.append((words[number - 1][1], 1))
-        counts = ((index, len(_without_marks(text[index]))) for index in range(start, end))
-        kept += ((index, count) for index, count in counts if count)
+        for index in range(start, end):
+            if count := len(normalize_text(text[index], lower_case, keep_accents)):
+                kept.append((index, count))
     boundaries = [index for index, _ in kept] + [end for _, end in words[-1:]]
     return [
         (start, end)

@@ -11,6 +11,7 @@ from albert_tf.errors import InputError
 from albert_tf.files import write_bytes, write_text
 from albert_tf.tokenization.interface import SENTENCEPIECE
 from albert_tf.tokenization.sentencepiece_tokenizer import normalize_text
+from albert_tf.tokenization.vocabulary_files import with_accents
 
 # SentencePiece silently skips sentences of more than 4192 bytes, and its time explodes with the length
 # of a word. So longer lines are split; a character has at most 4 bytes.
@@ -53,6 +54,7 @@ def train_vocabulary(
     vocab_size: int,
     lower_case: bool = True,
     max_sentences: int = 1_000_000,
+    keep_accents: bool = False,
 ) -> None:
     """Trains a unigram vocabulary and writes it as a SentencePiece model.
 
@@ -66,11 +68,12 @@ def train_vocabulary(
         lower_case: whether to lower-case the text; the tokenizer must be loaded with the same value.
         max_sentences: maximum number of sentences to train on, held in memory. They are drawn with a
             fixed seed. The published vocabulary was trained on ten million.
+        keep_accents: whether text keeps its accents and other marks; the model says so to the tokenizer.
     """
     if vocab_size < len(SENTENCEPIECE):
         raise InputError(f"vocab_size={vocab_size}: expected at least {len(SENTENCEPIECE)}")
     # SentencePiece's own sampling differs from run to run.
-    sample = _draw(_normalized_parts(sentences, lower_case), max_sentences)
+    sample = _draw(_normalized_parts(sentences, lower_case, keep_accents), max_sentences)
     if not sample:
         raise InputError(_NO_TEXT)
     model = io.BytesIO()
@@ -90,7 +93,8 @@ def train_vocabulary(
                 reason = reason.format(bound=match.group(1))
                 raise InputError(f"vocab_size={vocab_size}: {reason}") from error
         raise
-    _write(model.getvalue(), model_file)
+    content = model.getvalue()
+    _write(with_accents(content) if keep_accents else content, model_file)
 
 
 def vocab_file_of(model_file: str) -> str:
@@ -98,9 +102,11 @@ def vocab_file_of(model_file: str) -> str:
     return model_file.removesuffix(".model") + ".vocab"
 
 
-def _normalized_parts(sentences: Iterable[str], lower_case: bool) -> Iterator[str]:
+def _normalized_parts(
+    sentences: Iterable[str], lower_case: bool, keep_accents: bool
+) -> Iterator[str]:
     for sentence in sentences:
-        text = normalize_text(sentence, lower_case)
+        text = normalize_text(sentence, lower_case, keep_accents)
         for start in range(0, len(text), _MAX_SENTENCE_CHARACTERS):
             yield text[start : start + _MAX_SENTENCE_CHARACTERS]
 

@@ -27,13 +27,19 @@ WORDPIECE_FILE = "vocab.txt"
 TOKENIZER_FILE = "tokenizer.json"
 TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
 
-# Hugging Face's and KerasHub's; and patterns, as each of Google's archives has a name of its own.
-_SENTENCEPIECE_NAMES = (SENTENCEPIECE_FILE, "assets/tokenizer/vocabulary.spm", "*.model")
-_WORDPIECE_NAMES = (WORDPIECE_FILE, "vocab*.txt")
+# Hugging Face's and KerasHub's; and patterns, as each archive and module of Google has a name of its own.
+_SENTENCEPIECE_NAMES = (
+    *(SENTENCEPIECE_FILE, "assets/tokenizer/vocabulary.spm"),
+    *("*.model", "assets/*.model"),
+)
+_WORDPIECE_NAMES = (WORDPIECE_FILE, "vocab*.txt", "assets/vocab*.txt")
 
 _PieceType = sentencepiece_model_pb2.ModelProto.SentencePiece
 # Of ALBERT's tokenizers, those of transformers and ours.
 _NORMALIZERS = {"Replace", "NFC", "NFKD", "StripAccents", "Lowercase", "Precompiled", "Strip"}
+# What keeps accents has none of these. In a SentencePiece model the end of its normalizer's name says so.
+_OF_ACCENTS = {"NFKD", "StripAccents"}
+_KEEPS_ACCENTS = "_keep_accents"
 # The models of a `tokenizer.json` that we have, and the flag that names each.
 _KINDS = {"Unigram": "--spm_model_file", "WordPiece": "--vocab_file"}
 
@@ -158,7 +164,21 @@ def read_unigram(path: str) -> bytes:
     trainer.bos_id = trainer.eos_id = trainer.pad_id = -1
     if charsmap := normalizers.get("Precompiled", {}).get("precompiled_charsmap"):
         model.normalizer_spec.precompiled_charsmap = base64.b64decode(charsmap)
-    return model.SerializeToString()
+    content = model.SerializeToString()
+    return content if _OF_ACCENTS & normalizers.keys() else with_accents(content)
+
+
+def keeps_accents(model: bytes) -> bool:
+    """Returns whether a SentencePiece model is of text with accents, unlike ALBERT's."""
+    proto = sentencepiece_model_pb2.ModelProto.FromString(model)
+    return proto.normalizer_spec.name.endswith(_KEEPS_ACCENTS)
+
+
+def with_accents(model: bytes) -> bytes:
+    """Returns a SentencePiece model that says that it is of text with accents."""
+    proto = sentencepiece_model_pb2.ModelProto.FromString(model)
+    proto.normalizer_spec.name += _KEEPS_ACCENTS
+    return proto.SerializeToString()
 
 
 def read_wordpiece(path: str) -> bytes:

@@ -169,6 +169,12 @@ POOLER_OF_KERAS_HUB = ("layers/dense_1/vars/0", "layers/dense_1/vars/1")
         # Every model of the original has a pooler.
         ("original", {f"{POOLER}/kernel": None, f"{POOLER}/bias": None}, "/kernel' is not in it"),
         ("original", {f"{POOLER}/bias": zeros(47)}, r"/bias' has shape \(47,\); the .* \(48,\)"),
+        ("original", {f"{POOLER}/bias": zeros(56)}, r"/bias' has shape \(56,\); the .* \(48,\)"),
+        (
+            "original",
+            {"bert/embeddings/word_embeddings": zeros(105, 16)},
+            r"word_embeddings' has shape \(105, 16\); the model's '.*' has shape \(97, 16\)",
+        ),
         (
             "original",
             {"cls/seq_relationship/output_weights": zeros(3, 48)},
@@ -208,7 +214,7 @@ POOLER_OF_KERAS_HUB = ("layers/dense_1/vars/0", "layers/dense_1/vars/1")
         ("keras_hub", {f"{DENSE}/vars/0": zeros(16, 48, dtype="i1")}, "'dense/0' is of type int8"),
         # A BERT.
         ("keras_hub", dict.fromkeys(POOLER_OF_KERAS_HUB), "holds another model of KerasHub"),
-        ("AlbertModel", {"pooler.weight": zeros(48, 48, dtype="i1")}, "is of type I8; expected F3"),
+        ("AlbertModel", {"pooler.weight": zeros(48, 48, dtype="i1")}, "is of type I8; expected F6"),
         ("AlbertForMaskedLM", {"predictions.decoder.bias": zeros(97)}, "differs from 'predictions"),
         ("AlbertModel", dict.fromkeys(folder_tensors("AlbertModel")), "theirs: holds no tensor$"),
         ("keras_hub", dict.fromkeys(keras_hub_tensors()[0]), "preset: holds no tensor$"),
@@ -353,7 +359,9 @@ def test_architectures_that_we_do_not_have(tmp_path, changes, message):
 
 def test_incomplete_folders(tmp_path, encoder):
     folder = pathlib.Path(write_folder(tmp_path / "roberta", "AlbertModel", model_type="roberta"))
-    assert_refused(encoder, folder, "config.json: expected .* model_type 'albert' or 'bert'")
+    assert_refused(
+        encoder, folder, r"config\.json: is of a model_type 'roberta'; expected 'albert' or"
+    )
     (folder / "config.json").unlink()
     assert_refused(encoder, folder, r"roberta/config.json: cannot be read")
 

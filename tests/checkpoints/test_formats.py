@@ -99,6 +99,46 @@ def test_the_originals_there_and_back(tmp_path, kind):
     assert f"not needed by this model: {len(report.optimizer)} of" in of_encoder.summary()
 
 
+def with_rows(tensors, *names, count):
+    """Returns tensors of which those with a row per piece have more rows."""
+    added = {
+        name: np.concatenate(
+            [tensors[name], np.ones((count, *tensors[name].shape[1:]), np.float32)]
+        )
+        for name in names
+    }
+    return {**tensors, **added}
+
+
+PIECES = ("bert/embeddings/word_embeddings", "cls/predictions/output_bias")
+VARIANTS = {
+    "slots of any optimizer": lambda x: {
+        **x,
+        **{f"{name}/AdamWeightDecayOptimizer": x[name] for name in x if name != "global_step"},
+        **{f"{name}/LAMB/part_0": x[name] for name in x if name != "global_step"},
+        "bert/pooler/dense/kernel/ExponentialMovingAverage": np.ones((48, 48)),
+        **{"beta1_power": np.float32(0.9), "good_steps": np.int64(7)},
+    },
+    "module of TensorFlow Hub": lambda x: {f"module/{name}": each for name, each in x.items()},
+    "float64": lambda x: {name: each.astype(np.float64) for name, each in x.items()},
+    "word table padded to a multiple of 8": lambda x: with_rows(x, PIECES[0], count=7),
+    "padded to a multiple of 128": lambda x: with_rows(x, *PIECES, count=31),
+}
+
+
+@pytest.mark.parametrize("change", VARIANTS.values(), ids=VARIANTS)
+def test_checkpoints_with_the_originals_names(tmp_path, change, capsys):
+    model = random_model("pretrainer", tiny_config())
+    tensors = original_tensors(model)
+    changed = change(tensors)
+    prefix = write_original(tmp_path / "model.ckpt", changed)
+    _, report = load_same(tiny_config(), prefix, model)
+    assert len(report.read) + len(report.optimizer) == len(changed)
+    padded = [name for name in PIECES if name in changed and len(changed[name]) > 97]
+    lines = capsys.readouterr().err.splitlines()
+    assert [re.search("'(.*)' has .* rows for 97 pieces", line)[1] for line in lines] == padded
+
+
 def test_brightmarts_word_table_is_the_product_of_two(tmp_path):
     expected, tensors = brightmart_pretrainer()
     prefix = write_original(tmp_path / "albert_model.ckpt", tensors)
@@ -131,6 +171,24 @@ def test_hugging_faces_there_and_back(tmp_path, architecture):
     names = set(there) - {"transformers_version", "torch_dtype", "net_structure_type"}
     for name in names - without_effect - {"_name_or_path", "id2label", dropout}:
         assert back[name] == there[name], name
+
+
+@pytest.mark.parametrize("family", ["albert", "bert"])
+@pytest.mark.parametrize("copy", ["decoder.weight", "decoder.bias", None])
+def test_folders_with_only_one_of_two_copies(tmp_path, family, copy):
+    architecture = f"{family.capitalize()}ForMaskedLM"
+    tensors = folder_tensors(architecture)
+    head = "predictions" if family == "albert" else "cls.predictions"
+    table = f"{family}.embeddings.word_embeddings.weight"
+    if copy:
+        name = {"decoder.weight": table, "decoder.bias": f"{head}.bias"}[copy]
+        tensors = {**tensors, f"{head}.{copy}": tensors[name]}
+        del tensors[name]
+    else:  # float64, and padded
+        tensors = {name: x.astype(np.float64) for name, x in tensors.items()}
+        tensors = with_rows(tensors, table, f"{head}.bias", count=7)
+    folder = write_folder(tmp_path / "theirs", architecture, tensors)
+    load_same(config_of(architecture), folder, model_of(architecture))
 
 
 @pytest.mark.parametrize("old", [False, True], ids=["albert", "bert"])

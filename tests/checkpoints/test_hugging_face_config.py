@@ -60,7 +60,7 @@ GROUPS = {"num_hidden_layers": 23, "num_hidden_groups": 23}
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"model_type": "roberta"}, "unknown key"),
+        ({"model_type": "roberta"}, "is of a model_type 'roberta'; expected 'albert' or 'bert'$"),
         ({"hidden_act": "silu"}, "hidden_act 'silu' is not one of gelu_new, gelu_pytorch_tanh, "),
         ({"hidden_act": ["gelu"]}, r"hidden_act \['gelu'\] is not one of gelu_new"),
         ({"id2label": 3}, "key 'id2label' is 3; expected an object"),

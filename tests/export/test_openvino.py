@@ -54,16 +54,18 @@ ODD_TEXTS = [
     "9,999, times and 10,",
     "Σίσυφος ΟΔΟΣ. ΣΑΣ'Σ Σ",
     "Ünï¨x ¨ ﷺ½ İI",
+    "ma\u0301 ạ\u0308 パンダ",
     "한국어 \u1100\u1161",
     "a\u3000b\x1cc\x85d\u200be\0f",
     "(x) - “y” \U0001f600\U0001f600",
 ]
 
 
+@pytest.mark.parametrize("keep_accents", [True, False])
 @pytest.mark.parametrize("lower_case", [True, False])
-def test_ids_of_odd_texts(lower_case, tmp_path):
+def test_ids_of_odd_texts(lower_case, keep_accents, tmp_path):
     path = str(tmp_path / "odd.model")
-    train_vocabulary([*ODD_TEXTS, *TEXTS[2]] * 9, path, 80, lower_case=lower_case)
+    train_vocabulary([*ODD_TEXTS, *TEXTS[2]] * 9, path, 85, lower_case, keep_accents=keep_accents)
     tokenizer = AlbertTokenizer(path, lower_case)
     for texts in (ODD_TEXTS, [""]):
         assert tokenize(tokenizer, texts) == tokenizer.encode_batch(texts)

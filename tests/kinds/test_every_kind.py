@@ -210,6 +210,23 @@ def test_exported_model_predicts_the_same(name, trained, predicted):
 
 
 @each_kind
+def test_no_texts_have_no_answers(name, trained):
+    _, folder, _ = trained(name)
+    texts = SAMPLES[name].texts(folder)
+    model = albert_tf.load(folder / "out")
+    some, none = (model.predict(*lists) for lists in (texts, [[] for _ in texts]))
+    assert SAMPLES[name].result(none) == model.predict_json(*([] for _ in texts)) == []
+    assert type(none) is type(some)
+    for one, other in zip(
+        *((x if isinstance(x, tuple) else [x]) for x in (some, none)), strict=True
+    ):
+        assert type(one) is type(other)
+        if isinstance(one, np.ndarray):
+            assert (other.shape, other.dtype) == ((0, *one.shape[1:]), one.dtype)
+    assert model.embed([]).shape == (0, model.model.config.hidden_size)
+
+
+@each_kind
 def test_lines_are_answered_the_same(name, trained, predicted, monkeypatch, capsys):
     _, folder, _ = trained(name)
     texts, expected = predicted(name)
@@ -324,6 +341,37 @@ def test_words_of_a_conll_file_get_tags(trained):
     words = [row[0] for text in columns for row in text]
     theirs = (folder / "dev.conll").read_text().split("\n")[2:]
     assert words == [line.split()[0] for line in theirs if line]
+
+
+def test_words_get_tags(trained):
+    _, folder, _ = trained("token_classification")
+    model = albert_tf.load(folder / "out")
+    words = ["the", "mean", "of", "open", "cv", ",", "numpy"]
+    texts = [words, ["see", "(keras)."], [], ["\u200b", "the"]]
+    received = model.predict(texts)
+    assert [[each.word for each in of_text] for of_text in received] == texts
+    assert [each.tag for each in received[0]] == [
+        "O",
+        "B-FUNC",
+        "O",
+        "B-LIB",
+        "I-LIB",
+        "O",
+        "B-LIB",
+    ]
+    assert [each.tag for of_text in received[1:3] for each in of_text] == ["O", "B-LIB"]
+    assert all(0 < each.probability <= 1 for of_text in received for each in of_text)
+    spans = model.predict(" ".join(words))[0]
+    assert received[0][-1].probability == pytest.approx(spans[-1].score)
+    for given in (tuple(words), np.array(words)):
+        assert model.predict([given]) == received[:1]
+    for wrong, message in (
+        ([["a"], "b c"], r"^texts\[1\]: expected a list of words, as others are; received str$"),
+        ([["a", 7]], r"^texts\[0\]\[1\]: expected a string; received int$"),
+        ([["a", " "]], r"^texts\[0\]\[1\]: the word ' ' is white space; expected a word$"),
+    ):
+        with pytest.raises(InputError, match=message):
+            model.predict(wrong)
 
 
 def test_spans_that_cut_words_are_counted(trained):

@@ -1,9 +1,16 @@
 """`albert_tf.load`: a trained model in Python predicts what the scripts write."""
 
+import concurrent.futures
 import copy
+import dataclasses
 import json
+import os
+import pathlib
 import pickle
+import re
+import select
 import shutil
+import signal
 
 import numpy as np
 import pytest
@@ -12,8 +19,9 @@ import albert_tf
 from albert_tf.conversion import save_model
 from albert_tf.errors import InputError
 from albert_tf.kinds import MultiLabel, Regression, TokenClassification
+from tests.checkpoints.layouts import original_tensors, write_original
 from tests.helpers import change_json, change_kind, write_wordpiece
-from tests.tasks.animals import write_vocabulary
+from tests.tasks.animals import pair_files, write_vocabulary
 
 # As a DataFrame of pandas does, it yields the names of its columns.
 FRAME = type("Frame", (list,), {"columns": ("text",)})(["text"])
@@ -28,7 +36,6 @@ FRAME = type("Frame", (list,), {"columns": ("text",)})(["text"])
         (({"a"},), "^text_a: expected a string or a list of strings; received set$"),
         ((FRAME,), "^text_a: expected a string or a list of strings; received Frame$"),
         ((["a", 7],), r"^text_a\[1\]: expected a string; received int$"),
-        (([],), "^text_a: expected at least one string; received none$"),
         ((["a", "b"], ["c"]), "^expected as many of text_a and text_b; received 2 and 1$"),
     ],
 )
@@ -48,6 +55,83 @@ def test_copies_predict_the_same(loaded, copied):
     expected, received = loaded.predict(texts), copied(loaded).predict(texts)
     assert received.label == expected.label
     np.testing.assert_array_equal(received.probabilities, expected.probabilities)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork")
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda model: model.predict("A fine film."),
+        lambda model: model.embed(["A fine film."], normalize=True),
+        lambda model: model.model,
+        lambda model: albert_tf.load(model.source),
+    ],
+)
+def test_a_fork_says_what_to_do(loaded, call):
+    received, sent = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            call(loaded)
+        except InputError as error:
+            os.write(sent, str(error).encode())
+        finally:
+            os._exit(0)
+    try:
+        assert select.select([received], [], [], 60)[0]
+        message = os.read(received, 1000).decode()
+        assert re.match(r"(albert_tf\.)?load.*: this process is a fork .*'spawn'$", message)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def test_threads_share_a_model(loaded):
+    texts = ["the old cat", "a rose", "a tree", "the big oak"] * 5
+    expected = [loaded.predict(text).probabilities for text in texts]
+    with concurrent.futures.ThreadPoolExecutor(4) as threads:
+        received = list(threads.map(lambda text: loaded.predict(text).probabilities, texts))
+    np.testing.assert_array_equal(received, expected)
+
+
+def test_paths_may_begin_in_the_home(trained, data, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "x").symlink_to(trained)
+    (tmp_path / "data").symlink_to(data)
+    model = albert_tf.load("~/x")
+    assert pickle.loads(pickle.dumps(model)).source == str(tmp_path / "x")
+    dev = pathlib.Path(pair_files(data)["dev_file"])
+    assert model.evaluate(f"~/data/{dev.name}") == model.evaluate(dev)
+    assert albert_tf.AlbertEncoder.from_preset("~/x").config == model.model.config
+    model.model.config.to_json_file("~/config.json")
+    assert albert_tf.read_config("~/config.json") == model.model.config
+    assert albert_tf.AlbertTokenizer("~/x/best/spiece.model").pieces == model.tokenizer.pieces
+    with pytest.raises(InputError, match=f"={tmp_path}/x: holds the checkpoints of a run"):
+        albert_tf.fine_tune("~/x", f"~/data/{dev.name}", output_dir="~/x", kind="regression")
+
+
+def test_modules_of_tensorflow_hub(loaded, tmp_path):
+    encoder, tokenizer = loaded.model.encoder, loaded.tokenizer
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "assets" / "30k-clean.model").write_bytes(tokenizer.vocabulary)
+    (tmp_path / "assets" / "30k-clean.vocab").write_text("for people")
+    encoder.config.to_json_file(str(tmp_path / "assets" / "albert_config.json"))
+    (tmp_path / "variables").mkdir()
+    write_original(tmp_path / "variables" / "variables", original_tensors(encoder))
+    texts = ["A fine film.", "A bad one."]
+    received = albert_tf.load(tmp_path).predict(texts)
+    np.testing.assert_array_equal(received, loaded.embed(texts))
+
+
+def test_a_padded_word_table_has_no_more_pieces(loaded, write_hugging_face):
+    size = -(-loaded.tokenizer.vocab_size // 64) * 64
+    config = dataclasses.replace(loaded.model.config, vocab_size=size)
+    assert loaded.tokenizer.vocab_size < size
+    model = albert_tf.AlbertPretrainer(albert_tf.AlbertEncoder(config))
+    received = albert_tf.load(write_hugging_face(model))
+    assert received.predict(["a rose"]).shape == (1, config.hidden_size)
+    filled = received.fill_mask("the [MASK]", loaded.tokenizer.vocab_size)[0]
+    assert sum(each.probability for each in filled) == pytest.approx(1)
 
 
 def test_what_was_not_loaded_from_a_folder_is_not_pickled(loaded):

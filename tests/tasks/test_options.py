@@ -100,6 +100,7 @@ LINES = {"input_file": "-", "output_file": "x.npy"}
         (DATA, {**NO_VOCABULARY, "train_vocab": False}, "expected either --spm_model_file or"),
         (DATA, {"vocab_file": "v"}, "expected either --spm_model_file or --vocab_file"),
         (DATA, {**NO_VOCABULARY, "vocab_file": "v"}, "--train_vocab: expected --spm_model_f"),
+        (DATA, {"train_vocab": False, "keep_accents": True}, "--keep_accents: expected --train_v"),
         (DATA, {"runner_options": ("--region=r",)}, "--runner_options: expected a --runner of Apa"),
         (CONVERSION, {}, "expected --output_checkpoint or --dry_run"),
         (CONVERSION, {"output_checkpoint": "x/"}, "--output_checkpoint=x/: expected the prefix"),

@@ -5,11 +5,13 @@ import json
 import pathlib
 import shutil
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.data.pretraining import record_files
+from albert_tf.data.pretraining.record_batches import pretraining_batches
 from albert_tf.errors import InputError
 from albert_tf.tasks.common import load_config
 from albert_tf.tasks.pretraining_records import (
@@ -74,6 +76,60 @@ def test_sizes_are_those_of_the_records(language_data, tmp_path):
     options = make_options(language_data, tmp_path, **given | {"max_seq_length": 32})
     filled = fill_sizes(options, load_config(options))
     assert (filled.max_seq_length, filled.max_predictions_per_seq) == (32, PREDICTIONS)
+
+
+def rewrite(path, to, change):
+    """Writes the records of a file with other features."""
+    examples = map(tf.train.Example.FromString, tf.data.TFRecordDataset(path).as_numpy_iterator())
+    with tf.io.TFRecordWriter(str(to)) as writer:
+        for example in examples:
+            features = change(dict(example.features.feature))
+            writer.write(tf.train.Example(features={"feature": features}).SerializeToString())
+    return str(to)
+
+
+def of_bert(features):
+    del features["token_boundary"]
+    return features
+
+
+def of_model_garden(features):
+    names = {"input_ids": "input_word_ids", "segment_ids": "input_type_ids"}
+    return {names.get(name, name): each for name, each in of_bert(features).items()}
+
+
+@pytest.mark.parametrize("change", [of_bert, of_model_garden])
+def test_records_of_bert_and_the_model_garden(language_data, tmp_path, change):
+    options = make_options(language_data, tmp_path, max_seq_length=None)
+    config = load_config(options)
+    here = open_both(fill_sizes(options, config))
+    paths = {
+        flag: (rewrite(getattr(options, flag)[0], tmp_path / flag, change),)
+        for flag in ("input_file", "eval_input_file")
+    }
+    theirs = fill_sizes(dataclasses.replace(options, **paths), config)
+    assert theirs.max_seq_length == LENGTH
+    for ours, other in zip(here, open_both(theirs), strict=True):
+        expected, received = (next(iter(pretraining_batches(x, 4, 8, 0))) for x in (ours, other))
+        assert expected.keys() == received.keys() > {"input_ids", "segment_ids"}
+        for name, values in expected.items():
+            np.testing.assert_array_equal(received[name], values)
+
+
+@pytest.mark.parametrize(
+    "name", ["input_ids", "input_mask", "masked_lm_ids", "masked_lm_positions"]
+)
+def test_missing_features_have_no_length(language_data, tmp_path, name):
+    def without(features):
+        del features[name]
+        return features
+
+    given = {"max_seq_length": None, "max_predictions_per_seq": None}
+    options = make_options(language_data, tmp_path, **given)
+    path = rewrite(options.input_file[0], tmp_path / "x", without)
+    options = dataclasses.replace(options, input_file=(path,))
+    with pytest.raises(InputError, match=f"^{path}, record 1: has no feature '{name}'$"):
+        open_both(fill_sizes(options, load_config(options)))
 
 
 def test_records_longer_than_the_model_are_refused(language_data, tmp_path):

@@ -54,5 +54,14 @@ def small_tokenizer(small_model_file) -> AlbertTokenizer:
 
 
 @pytest.fixture(scope="session")
+def accents_file(tmp_path_factory) -> str:
+    """A vocabulary that keeps accents."""
+    model_file = str(tmp_path_factory.mktemp("vocabulary") / "accents.model")
+    sentences = [*make_sentences(), *["má ma mã パンダ ハンタ é ü ｍ"] * 9]
+    train_vocabulary(sentences, model_file, vocab_size=270, keep_accents=True)
+    return model_file
+
+
+@pytest.fixture(scope="session")
 def official_model_file() -> str:
     return str(shared_path("data/sentencepiece/30k-clean.model"))

@@ -124,11 +124,11 @@ def test_check_says_where_it_cannot_be_made(small_tokenizer, monkeypatch):
 
 
 @pytest.mark.parametrize("lower_case", [True, False])
-def test_ids_are_the_librarys(small_model_file, wordpiece, lower_case):
+def test_ids_are_the_librarys(small_model_file, accents_file, wordpiece, lower_case):
     tokenizers = pytest.importorskip("tokenizers", reason="needs the group parity: tokenizers")
     texts = [*TEXTS, *make_sentences()]
-    albert = AlbertTokenizer(small_model_file, lower_case)
-    for tokenizer in (albert, WordPieceTokenizer(wordpiece, lower_case)):
+    alberts = (AlbertTokenizer(path, lower_case) for path in (small_model_file, accents_file))
+    for tokenizer in (*alberts, WordPieceTokenizer(wordpiece, lower_case)):
         files = hugging_face_files(tokenizer, 512)
         theirs = tokenizers.Tokenizer.from_str(files["tokenizer.json"].decode())
         inner = {tokenizer.pieces[id_] for id_ in getattr(tokenizer, "digit_comma_splits", ())}

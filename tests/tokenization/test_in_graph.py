@@ -53,11 +53,14 @@ def in_graph(tokenizer):
     )
 
 
-@pytest.fixture(scope="module", params=["albert", "wordpiece", "wordpiece, cased"])
-def pair(request, small_tokenizer, tmp_path_factory):
+@pytest.fixture(scope="module", params=["albert", "accents", "wordpiece", "wordpiece, cased"])
+def pair(request, small_tokenizer, accents_file, tmp_path_factory):
     """A tokenizer in Python and in a graph."""
     if request.param == "albert":
         return small_tokenizer, in_graph(small_tokenizer)
+    if request.param == "accents":
+        tokenizer = AlbertTokenizer(accents_file)
+        return tokenizer, in_graph(tokenizer)
     letters = [*LETTERS, *(f"##{letter}" for letter in LETTERS)]
     words = ["hello", "##ing", "un", "##able", "the", "of", "and", "str", "##ss", *"!,'#"]
     path = tmp_path_factory.mktemp("vocabulary") / "vocab.txt"

@@ -1,3 +1,4 @@
+import itertools
 import unicodedata
 
 import pytest
@@ -50,10 +51,11 @@ def test_where_characters_come_from(text, parts):
 @given(texts)
 @example("İΣ ¨ \x1c\x85")
 def test_every_character_comes_from_somewhere(text):
-    spans = original_spans(text)
-    assert len(spans) == len(normalize_text(text, True)) == len(normalize_text(text, False))
-    assert all(0 <= start < end <= len(text.rstrip()) for start, end in spans)
-    distinct = sorted(set(spans))
-    assert spans == sorted(spans)
-    # From the first to the end of the text without a gap.
-    assert [start for start, _ in distinct[1:]] == [end for _, end in distinct[:-1]]
+    for lower_case, keep_accents in itertools.product([True, False], repeat=2):
+        spans = original_spans(text, lower_case, keep_accents)
+        assert len(spans) == len(normalize_text(text, lower_case, keep_accents))
+        assert all(0 <= start < end <= len(text.rstrip()) for start, end in spans)
+        distinct = sorted(set(spans))
+        assert spans == sorted(spans)
+        # From the first to the end of the text without a gap.
+        assert [start for start, _ in distinct[1:]] == [end for _, end in distinct[:-1]]

@@ -1,10 +1,13 @@
 import pathlib
+import pickle
+import unicodedata
 
 import pytest
 import sentencepiece
 
 from albert_tf.errors import InputError
 from albert_tf.tokenization import AlbertTokenizer, train_vocabulary
+from albert_tf.tokenization.hugging_face_tokenizer import hugging_face_files
 from tests.tokenization.conftest import make_sentences
 
 
@@ -47,6 +50,26 @@ def test_text_is_normalised_before_training(model_file, lower_case):
     train_vocabulary(["Éa É b\n"] * 5, str(model_file), vocab_size=17, lower_case=lower_case)
     letters = {"e" if lower_case else "E", "a", "b"}
     assert set(AlbertTokenizer(str(model_file)).pieces[13:]) == {"▁", *letters}
+
+
+def test_a_vocabulary_says_that_it_keeps_accents(accents_file, small_tokenizer, tmp_path):
+    tokenizer = AlbertTokenizer(accents_file)
+    assert (tokenizer.keep_accents, small_tokenizer.keep_accents) == (True, False)
+    words = ["má", "ma", "mã", "パンダ", "ハンタ"]
+    encoded = tokenizer.encode_batch(words)
+    assert len({*map(tuple, encoded)}) == len(words)
+    assert not any(tokenizer.unk_id in ids for ids in encoded)
+    assert [tokenizer.decode(ids) for ids in encoded] == words
+    # However the accent is written
+    apart = [unicodedata.normalize("NFD", word.upper()) for word in words]
+    assert tokenizer.encode_batch(apart) == encoded
+    assert tokenizer.encode_with_offsets(apart[0])[1][-1][1] == 3
+    assert pickle.loads(pickle.dumps(tokenizer)).encode_batch(words) == encoded
+    for name, content in hugging_face_files(tokenizer, 64).items():
+        if name != "spiece.model":  # transformers may save nothing of it
+            (tmp_path / name).write_bytes(content)
+    assert AlbertTokenizer.from_preset(tmp_path).encode_batch(words) == encoded
+    assert "á" not in "".join(small_tokenizer.tokenize("má"))
 
 
 def test_a_line_of_a_megabyte_counts(model_file):

@@ -27,7 +27,7 @@ def is_conll(source: Any, text_column: str | None = None) -> bool:
     """
     if not isinstance(source, str | os.PathLike):
         return False
-    path = os.fspath(source)
+    path = files.as_path(source)
     if not is_table(path):
         return True
     if not path.lower().endswith((".tsv", ".csv")):

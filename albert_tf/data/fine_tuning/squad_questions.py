@@ -85,8 +85,8 @@ def read_questions(
     empty for a question without an answer; or they are objects, as in SQuAD's files. `name` is what
     messages call a source in memory. In `training` ids have no use: they may be missing or the same.
     """
-    if isinstance(source, str | os.PathLike) and _is_squad(os.fspath(source)):
-        return read_squad(os.fspath(source), labelled, training)
+    if isinstance(source, str | os.PathLike) and _is_squad(files.as_path(source)):
+        return read_squad(files.as_path(source), labelled, training)
     table = Table.read(source, name)
     layout = _ROW | (_ROW_ANSWERS if labelled else {})
     examples = []

@@ -70,7 +70,7 @@ class Table:
         if isinstance(source, Table):
             return source
         if isinstance(source, str | os.PathLike):
-            table = _read_path(os.fspath(source))
+            table = _read_path(files.as_path(source))
         else:
             table = _read_memory(source, name)
         if not table.rows:

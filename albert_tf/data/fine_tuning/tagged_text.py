@@ -6,12 +6,12 @@ counts once in the loss, and is predicted where it was learnt.
 
 import dataclasses
 import itertools
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from albert_tf import files
 from albert_tf.data.fine_tuning.conll import WORDS, Sentence, is_conll, read_conll
 from albert_tf.data.fine_tuning.features import Features
 from albert_tf.data.fine_tuning.packing import (
@@ -62,8 +62,8 @@ def read_tagged(source: Any, split: str, labels: Sequence[str] | None) -> list[T
     all.
     """
     if is_conll(source):
-        name = os.fspath(source)
-        texts = list(_make_texts([*read_conll(name, split)], labels))
+        name = files.as_path(source)
+        texts = list(make_texts([*read_conll(name, split)], labels))
     else:
         table = Table.read(source, split)
         name = table.name
@@ -90,7 +90,7 @@ def _read_table(table: Table, split: str, labels: Sequence[str] | None) -> Itera
     rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
     of_text = table.names.text_column or _find_column(table, ("text", *WORDS))
     if of_text.lower() in WORDS or isinstance(rows[0].get(of_text), list):
-        yield from _make_texts([*_read_words(table, rows, split, of_text)], labels)
+        yield from make_texts([*_read_words(table, rows, split, of_text)], labels)
         return
     of_spans = table.names.label_column or _find_column(table, ("spans",))
     for number, row in zip(table.numbers, rows, strict=True):
@@ -166,9 +166,11 @@ def _read_span(place: str, text: str, value: Any, labels: Sequence[str] | None) 
     return span._replace(start=start, end=start + len(part.strip()))
 
 
-def _make_texts(
-    sentences: Sequence[Sentence], labels: Sequence[str] | None
-) -> Iterator[TaggedText]:
+def make_texts(sentences: Sequence[Sentence], labels: Sequence[str] | None) -> Iterator[TaggedText]:
+    """Yields texts that are given as words, of which all have tags or none.
+
+    `labels` are those that exist; None accepts all.
+    """
     name, read = to_bio([tags for *_, tags in sentences if tags is not None])
     if name not in ("BIO", "BIOES"):
         warn(f"{sentences[0][1][0]}: the tags are read as {name}")
@@ -269,7 +271,9 @@ def encode_tagged(
             lengths.append(ends - starts + 2)
             count += window_starts[-1]
             progress.update()
-    joined = Words(*(np.concatenate([np.zeros(0, np.int64), *x]) for x in zip(*words, strict=True)))
+    none = np.zeros(0, np.int64)
+    words.append(Words(none, none, none))
+    joined = Words(*map(np.concatenate, zip(*words, strict=True)))
     token_labels = {}
     if labels:
         token_labels["label_ids"] = np.full(count, -1, np.int32)

@@ -62,6 +62,15 @@ def predict(
     All batches have the length `fixed_length`; None if lengths may differ. `report` receives the number
     of sequences of each batch that is done.
     """
+    if not examples:
+        # No row of it counts, but the shapes of the outputs do.
+        shape = (*features.batch_shape(1), kind.max_seq_length)
+        batch = {name: tf.ones(shape, tf.int32) for name in ("input_ids", "input_mask")}
+        outputs = evaluator.model(
+            {**batch, "segment_ids": tf.zeros(shape, tf.int32)}, training=False
+        )
+        outputs = tf.nest.map_structure(lambda output: output.numpy(), outputs)
+        return kind.decode(examples, features, [(np.arange(0), outputs)])
     if not len(features):
         return kind.decode(examples, features, ())
     # With labels, some heads would also compute what only the loss reads.
