@@ -187,6 +187,10 @@ class AlbertConfig:
         """Writes the config as `from_json_file` reads it."""
         files.write_json(path, self.to_dict())
 
+    def has_rows_for(self, vocab_size: int) -> bool:
+        """Returns whether the word table, which may be padded, is that of a vocabulary."""
+        return self.vocab_size in padded_sizes(vocab_size)
+
 
 def padded_sizes(vocab_size: int) -> set[int]:
     """Returns how many rows the word table of a vocabulary may have: some pad it for their devices."""

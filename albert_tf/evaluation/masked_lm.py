@@ -9,7 +9,6 @@ import numpy as np
 from keras import ops
 
 from albert_tf.backends import BACKEND
-from albert_tf.config import padded_sizes
 from albert_tf.errors import InputError
 from albert_tf.progress import SECONDS_WITHOUT_PROGRESS, Progress
 from albert_tf.tokenization import Tokenizer
@@ -163,7 +162,7 @@ def _check_model(model: keras.Model, tokenizer: Tokenizer) -> None:
             "masked-LM head"
         )
     check_tokenizer(tokenizer)
-    if model.config.vocab_size not in padded_sizes(tokenizer.vocab_size):
+    if not model.config.has_rows_for(tokenizer.vocab_size):
         raise InputError(
             f"tokenizer: has {tokenizer.vocab_size} pieces; the model has {model.config.vocab_size}"
         )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from albert_tf import files
-from albert_tf.config import AlbertConfig, padded_sizes
+from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, name_place
 from albert_tf.lazy import LazyModule
 from albert_tf.model_folder import stored_sum
@@ -83,7 +83,7 @@ def load_tokenizer(
 
 def check_vocab_size(tokenizer: Tokenizer, config: AlbertConfig, config_file: str) -> None:
     """Checks that a vocabulary has the size of the model's, whose word table may be padded."""
-    if config.vocab_size not in padded_sizes(tokenizer.vocab_size):
+    if not config.has_rows_for(tokenizer.vocab_size):
         raise InputError(
             f"{tokenizer.vocabulary_file} has {tokenizer.vocab_size} pieces; {config_file} says "
             f"vocab_size {config.vocab_size}"
