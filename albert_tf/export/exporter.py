@@ -188,7 +188,7 @@ class _Export:
 
         `specs` are the inputs and the outputs, or empty. `evaluations` are those of the written file.
         """
-        contents = tokenizer_files(self.tokenizer, self.model.config.max_position_embeddings)
+        contents = tokenizer_files(self.tokenizer, self.model.config, self.kind)
         if self.kind.labels:
             contents[LABELS_FILE] = "".join(f"{label}\n" for label in self.kind.labels).encode()
         write_description(assets_folder(folder), self.model, self.kind, contents)

@@ -105,7 +105,7 @@ class HuggingFaceTarget:
             _refuse_existing(output)
         contents = {}
         if tokenizer := companions.tokenizer:
-            contents = tokenizer_files(tokenizer, model.config.max_position_embeddings)
+            contents = tokenizer_files(tokenizer, model.config, companions.kind)
         if TOKENIZER_FILE in contents:
             print(check_hugging_face_files(contents, tokenizer))
         files.make_directory(os.path.dirname(output.rstrip("/")) or ".")
