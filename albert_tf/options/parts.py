@@ -9,8 +9,9 @@ from albert_tf.options import check_type, option
 
 # Formats of checkpoints to read.
 FormatName = Literal["albert_tf", "tf1", "brightmart", "hugging_face", "keras_hub"]
-# Data type of the weights in a checkpoint of Hugging Face's.
+# Data type of the weights in a checkpoint of Hugging Face's, and in an ONNX file.
 WeightType = Literal["float32", "float16"]
+OnnxType = Literal["float32", "float16", "int8"]
 StrategyName = Literal["one_device", "mirrored", "multi_worker_mirrored", "tpu"]
 # Forms of an exported model, and the data types of its matrices other than that of the computations.
 Form = Literal["saved_model", "tflite", "openvino", "onnx"]
@@ -53,11 +54,18 @@ def check_form(form: str, weights: str | None, has_examples: bool = True) -> Non
             "export_weights=int8: for OpenVINO, ranges are estimated on examples; expected a command "
             "with --do_train or --do_eval"
         )
-    if weights == "float16" and form != "tflite":
-        raise InputError(f"export_weights=float16: expected export_format=tflite; received {form}")
+    if weights == "float16" and form not in ("tflite", "onnx"):
+        raise InputError(
+            f"export_weights=float16: expected export_format=tflite or onnx; received {form}"
+        )
+    check_installed(form, "export_format")
+
+
+def check_installed(form: str, option_name: str) -> None:
+    """Checks that the packages that write a form are installed."""
     missing = [name for name in _MODULES.get(form, ()) if importlib.util.find_spec(name) is None]
     if missing:
         raise InputError(
-            f"export_format={form}: needs {', '.join(missing)}, which cannot be imported: "
+            f"{option_name}={form}: needs {', '.join(missing)}, which cannot be imported: "
             f"pip install 'albert-tf[{form}]'"
         )

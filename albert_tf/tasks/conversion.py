@@ -24,6 +24,7 @@ from albert_tf.tasks.conversion_targets import (
     TARGETS,
     Companions,
     LoadedEncoder,
+    LoadedOnnx,
 )
 from albert_tf.tasks.flags import check_addresses, check_vocab_size, load_tokenizer
 from albert_tf.tasks.model_options import CheckpointOptions, ConversionOptions
@@ -60,12 +61,15 @@ def run(options: ConversionOptions) -> LoadReport:
         return report
     inputs = _random_inputs(part)
     expected = part(inputs)
-    for variable in part.weights:
+    is_int8 = options.output_dtype == "int8"
+    for variable in () if is_int8 else part.weights:
         variable.assign(np.asarray(variable, options.output_dtype))
     companions = Companions(tokenizer, kind, options.output_dtype)
     with target.write(output, part, companions) as written:
         received = written(inputs)
-        _check_written(part, written, _difference(part(inputs), received), output)
+        # What rounding to int8 changes is printed alone.
+        most = np.inf if is_int8 else _TOLERANCE
+        _check_written(part, written, _difference(part(inputs), received), most, output)
         difference = _difference(expected, received)
     print(f"wrote {output}; its outputs differ by at most {difference:.1e} from those of the input")
     return report
@@ -143,7 +147,11 @@ def _print_table(model: keras.Model, report: LoadReport, layout: Layout) -> None
 
 
 def _check_written(
-    model: BaseModel, written: BaseModel | LoadedEncoder, difference: float, output: str
+    model: BaseModel,
+    written: BaseModel | LoadedEncoder | LoadedOnnx,
+    difference: float,
+    most: float,
+    output: str,
 ) -> None:
     """Raises an `InputError` if the weights or outputs of a model's written form differ, or are NaN."""
     for ours, theirs in zip(model.weights, written.weights, strict=True):
@@ -151,7 +159,7 @@ def _check_written(
             raise InputError(
                 f"{output}: not written: '{ours.path}' would be read back with other values"
             )
-    if not difference <= _TOLERANCE:
+    if not difference <= most:
         raise InputError(f"{output}: not written: its outputs would differ by {difference}")
 
 
@@ -161,7 +169,7 @@ def _difference(expected: Any, received: Any) -> float:
     Of an output with values beyond 1, whose last digits stand for more, it is relative to the largest.
     """
     if isinstance(received, dict):
-        # A SavedModel does not return everything.
+        # Other forms do not return everything.
         expected = {name: expected[name] for name in received}
     pairs = zip(*map(keras.tree.flatten, (expected, received)), strict=True)
     differences = [
