@@ -29,8 +29,6 @@ OF_ENCODER = {"sequence_output": "last_hidden_state", "pooled_output": "pooler_o
 # By the data type of the matrices, as transformers.js names them.
 _FILES = {None: "model.onnx", "float16": "model_fp16.onnx", "int8": "model_quantized.onnx"}
 
-_AXES = {"B": "batch_size", "C": "num_choices", "S": "sequence_length"}
-
 # The newest that tf2onnx 1.17 knows.
 _OPSET = 18
 
@@ -113,8 +111,8 @@ def write_onnx(module: UncheckedModel, folder: str, weights: Weights | None) -> 
 
 def _name_axes(graph: "onnx.GraphProto") -> None:
     """Names the free axes of inputs and outputs; those of outputs are the same."""
-    rank = len(graph.input[0].type.tensor_type.shape.dim)
-    names = [_AXES[letter] for letter in ("BS" if rank == 2 else "BCS")]
+    has_choices = len(graph.input[0].type.tensor_type.shape.dim) == 3
+    names = ["batch_size", *["num_choices"] * has_choices, "sequence_length"]
     for value in (*graph.input, *graph.output):
         for name, axis in zip(names, value.type.tensor_type.shape.dim, strict=False):
             if not axis.dim_value:

@@ -9,9 +9,8 @@ from albert_tf.options import check_type, option
 
 # Formats of checkpoints to read.
 FormatName = Literal["albert_tf", "tf1", "brightmart", "hugging_face", "keras_hub"]
-# Data type of the weights in a checkpoint of Hugging Face's, and in an ONNX file.
+# Data type of the weights in a checkpoint of Hugging Face's.
 WeightType = Literal["float32", "float16"]
-OnnxType = Literal["float32", "float16", "int8"]
 StrategyName = Literal["one_device", "mirrored", "multi_worker_mirrored", "tpu"]
 # Forms of an exported model, and the data types of its matrices other than that of the computations.
 Form = Literal["saved_model", "tflite", "openvino", "onnx"]

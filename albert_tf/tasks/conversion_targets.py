@@ -32,7 +32,7 @@ from albert_tf.kinds import Kind
 from albert_tf.model_folder import CONFIG_FILE as FOLDER_CONFIG_FILE
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.models.base_model import BaseModel
-from albert_tf.options.parts import OnnxType
+from albert_tf.options.parts import WeightType
 from albert_tf.tokenization import Tokenizer
 from albert_tf.tokenization.hugging_face_tokenizer import (
     check_hugging_face_files,
@@ -47,7 +47,7 @@ class Companions(NamedTuple):
 
     tokenizer: Tokenizer | None
     kind: Kind | None
-    dtype: OnnxType
+    dtype: WeightType
 
 
 class CheckpointTarget:
@@ -111,9 +111,7 @@ class HuggingFaceTarget:
             print(check_hugging_face_files(contents, tokenizer))
         files.make_directory(os.path.dirname(output.rstrip("/")) or ".")
         with files.write_atomically(output) as incomplete:
-            # Only ONNX files have int8.
-            dtype = "float32" if companions.dtype == "int8" else companions.dtype
-            save_model(model, incomplete, companions.kind, dtype, contents=contents)
+            save_model(model, incomplete, companions.kind, companions.dtype, contents=contents)
             yield self._read_back(incomplete, model, companions)
 
     def _read_back(

@@ -1,7 +1,6 @@
 import hashlib
 import json
 import pathlib
-import re
 
 import numpy as np
 import pytest
@@ -277,25 +276,15 @@ def test_onnx_files_have_the_names_of_transformers(tmp_path, name, capsys):
     assert outputs.items() >= _OUTPUTS[name].items()
 
 
-@pytest.mark.parametrize(
-    ("dtype", "name", "size"),
-    [("float16", "model_fp16.onnx", 2), ("int8", "model_quantized.onnx", 1)],
-)
-def test_an_onnx_file_stores_each_matrix_once(tmp_path, dtype, name, size, capsys):
+def test_an_onnx_file_stores_each_matrix_once(tmp_path):
     need("onnx")
-    config = tiny_config(vocab_size=9000)
-    model = AlbertPretrainer(AlbertEncoder(config, seed=1), seed=2)
+    model = AlbertPretrainer(AlbertEncoder(tiny_config(vocab_size=9000), seed=1), seed=2)
     save_ours(tmp_path, model)
-    convert_ours(tmp_path, to="onnx", output=tmp_path / "there", output_dtype=dtype)
+    convert_ours(tmp_path, to="onnx", output=tmp_path / "there", output_dtype="float16")
     (path,) = (tmp_path / "there" / "onnx").iterdir()
-    assert path.name == name
-    # int8 has other scales for the word table and its transpose.
-    tables = (2 if dtype == "int8" else 1) * 9000 * config.embedding_size
-    others = model.count_params() - 9000 * config.embedding_size
-    # The bias of the pieces remains in float32; a second table would take more than the graph.
-    assert path.stat().st_size < size * (tables + others) + 4 * 9000 + 200_000
-    difference = float(re.search(r"differ by at most (\S+)", capsys.readouterr().out)[1])
-    assert 0 < difference < (0.1 if dtype == "int8" else 1e-3)
+    assert path.name == "model_fp16.onnx"
+    # The bias of the pieces remains in float32; a second word table would take more than the graph.
+    assert path.stat().st_size < 2 * model.count_params() + 2 * 9000 + 200_000
 
 
 def test_wordpiece_vocabulary_goes_along(tmp_path):

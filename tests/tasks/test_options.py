@@ -102,11 +102,6 @@ LINES = {"input_file": "-", "output_file": "x.npy"}
         (CONVERSION, {}, "expected --output_checkpoint or --dry_run"),
         (CONVERSION, {"output_checkpoint": "x/"}, "--output_checkpoint=x/: expected the prefix"),
         (CONVERSION, FLOAT16, "--output_dtype=float16: expected --to=hugging_face or onnx$"),
-        (
-            CONVERSION,
-            {**FLOAT16, "to": "hugging_face", "output_dtype": "int8"},
-            "--output_dtype=int8: expected --to=onnx$",
-        ),
         (EMBEDDING, {}, "expected --output_file or --export_dir; received neith"),
         (EMBEDDING, {"output_file": "x.npy"}, "expected --input_file and --output_file, or neith"),
         (EMBEDDING, {**LINES, "output_file": "x.csv"}, r".*\.csv: expected a name that ends"),
