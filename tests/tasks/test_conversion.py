@@ -256,7 +256,7 @@ _OUTPUTS = {
 
 
 # The conversion itself compares the outputs.
-@pytest.mark.parametrize("name", slow_except(_OUTPUTS, "ForPreTraining", "ForMultipleChoice"))
+@pytest.mark.parametrize("name", slow_except(_OUTPUTS, "ForPreTraining"))
 def test_onnx_files_have_the_names_of_transformers(tmp_path, name, capsys):
     need("onnx")
     import onnxruntime
