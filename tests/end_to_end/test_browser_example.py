@@ -21,7 +21,7 @@ from albert_tf.kinds import Classification
 from tests.conversion.onnx_folders import write_onnx_folders
 from tests.end_to_end.runs import ROOT
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 KIND = Classification(labels=("calm", "loud", "<mute>"), pairs=True, max_seq_length=16)
 PAIRS = [
