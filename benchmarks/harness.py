@@ -31,6 +31,12 @@ _LEAST_SECONDS = 0.2
 
 # Names of the tables -> Keras's dtype policies.
 KERAS_POLICIES = {"fp32": "float32", "bf16": "mixed_bfloat16"}
+# Inputs of Hugging Face's models -> ours.
+NAMES_THERE = {
+    "input_ids": "input_ids",
+    "attention_mask": "input_mask",
+    "token_type_ids": "segment_ids",
+}
 
 
 class Round(NamedTuple):
@@ -322,12 +328,7 @@ def to_torch(array: Any) -> Any:
 
 def torch_inputs(batch: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the inputs of a batch of ours as int64 tensors under Hugging Face's names."""
-    names = {
-        "input_ids": "input_ids",
-        "attention_mask": "input_mask",
-        "token_type_ids": "segment_ids",
-    }
-    return {theirs: to_torch(batch[ours]) for theirs, ours in names.items()}
+    return {theirs: to_torch(batch[ours]) for theirs, ours in NAMES_THERE.items()}
 
 
 def _serve(module: str, name: str, arguments: str) -> None:

@@ -4,10 +4,10 @@
 <export_dir>/text/<n>/      SavedModel, raw text -> predictions; needs TensorFlow Text's operators
 <export_dir>/tflite/<n>/    model.tflite, ids of one text -> predictions, for LiteRT
 <export_dir>/openvino/<n>/  model.xml and model.bin, raw text or ids -> predictions, for OpenVINO
-<export_dir>/onnx/<n>/      model.onnx, ids -> predictions, for ONNX Runtime
+<export_dir>/onnx/<n>/      onnx/model.onnx, ids -> predictions, for ONNX Runtime, also in browsers
 
 Each has a model card, and `assets/`: the folder of the model without its weights, and the labels, one per
-line.
+line. An ONNX model has these files beside its card, where Hugging Face's libraries look for them.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.conversion import write_description
-from albert_tf.export import runtimes, warmup
+from albert_tf.export import onnx_models, runtimes, warmup
 from albert_tf.export.saved_models import (
     IdsModel,
     TextModel,
@@ -49,8 +49,8 @@ class ExportDetails:
 
     Attributes:
         export_format: SavedModels, or a file for LiteRT, OpenVINO or ONNX Runtime.
-        export_weights: type of the stored matrices: float16 (LiteRT only) or int8; None for the type that
-            the model computes in.
+        export_weights: type of the stored matrices: float16 (LiteRT, ONNX) or int8; None for the type
+            that the model computes in.
         evaluations: for the model card: name of the evaluated data -> metrics.
         calibration: inputs of the model, int32 (1, S) each, with choices (1, C, S). OpenVINO in int8
             estimates the ranges of activations from them.
@@ -66,6 +66,9 @@ class ExportDetails:
 
 
 _SAVED_MODELS = ExportDetails()
+
+# The type of the weights, the inputs, a function that runs the file, and the signature it was made of.
+_Written = tuple[str, Specs, runtimes.Run, tf.types.experimental.ConcreteFunction]
 
 
 def export(
@@ -143,10 +146,8 @@ class _Export:
                 runtimes.write_tflite(self.model, self.kind, path, details.export_weights)
                 stored_in, specs = "float32", ()
             else:
-                unchecked = UncheckedModel(self.model, self.kind.outputs, ids_specs(self.kind))
-                signature = unchecked.serve
                 write = self._write_onnx if form == "onnx" else self._write_openvino
-                stored_in, inputs, run = write(unchecked, folder)
+                stored_in, inputs, run, signature = write(folder)
                 specs = inputs, signature.structured_outputs
                 if details.evaluate:
                     metrics = details.evaluate(runtimes.in_graph(run, signature))
@@ -154,18 +155,19 @@ class _Export:
             self._describe(folder, details.export_weights or stored_in, specs, evaluations)
         return paths
 
-    def _write_onnx(
-        self, unchecked: UncheckedModel, folder: str
-    ) -> tuple[str, Specs, runtimes.Run]:
-        """Returns the type of the weights, the inputs and a function that runs the file."""
-        path = os.path.join(folder, runtimes.ONNX_FILE)
-        runtimes.write_onnx(unchecked, path, self.details.export_weights == "int8")
-        return "float32", input_specs(unchecked.serve), runtimes.load_onnx(path)
+    def _write_onnx(self, folder: str) -> _Written:
+        module = onnx_models.onnx_module(self.model, self.kind)
+        path = onnx_models.write_onnx(module, folder, self.details.export_weights)
+        inputs = onnx_models.onnx_inputs(module)
+        return "float32", inputs, onnx_models.load_onnx(path), module.serve
 
-    def _write_openvino(
-        self, unchecked: UncheckedModel, folder: str
-    ) -> tuple[str, Specs, runtimes.Run]:
-        """Returns the same; the function runs the file without the tokenizer."""
+    def _write_openvino(self, folder: str) -> _Written:
+        """Returns a function that runs the file without the tokenizer."""
+
+        def predict(model, inputs):
+            return self.kind.outputs(model(inputs, training=False))
+
+        unchecked = UncheckedModel(self.model, predict, ids_specs(self.kind))
         model = runtimes.convert_to_openvino(unchecked)
         is_int8 = self.details.export_weights == "int8"
         # What the file computes in, apart from its products in int8.
@@ -179,7 +181,7 @@ class _Export:
             model = self.kind.add_openvino_tokenizer(model, self.tokenizer)
         specs = runtimes.openvino_specs(model)
         runtimes.write_openvino(model, folder)
-        return "bfloat16" if is_bfloat16 else "float32", specs, run
+        return "bfloat16" if is_bfloat16 else "float32", specs, run, unchecked.serve
 
     def _describe(
         self, folder: str, stored_in: str, specs: Sequence[Specs], evaluations: Evaluations
@@ -188,10 +190,12 @@ class _Export:
 
         `specs` are the inputs and the outputs, or empty. `evaluations` are those of the written file.
         """
-        contents = tokenizer_files(self.tokenizer, self.model.config.max_position_embeddings)
+        contents = tokenizer_files(self.tokenizer, self.model.config, self.kind)
         if self.kind.labels:
             contents[LABELS_FILE] = "".join(f"{label}\n" for label in self.kind.labels).encode()
-        write_description(assets_folder(folder), self.model, self.kind, contents)
+        is_onnx = self.details.export_format == "onnx"
+        place = folder if is_onnx else assets_folder(folder)
+        write_description(place, self.model, self.kind, contents)
         evaluations = {**evaluations, **self.details.evaluations}
         card = "\n\n".join(self._card_sections(stored_in, specs, evaluations)) + "\n"
         files.write_text(os.path.join(folder, CARD_FILE), card)
@@ -235,8 +239,9 @@ class _Export:
         yield _metrics_table(evaluations)
         yield "## Files"
         of_saved_model = " `albert_tf.load` predicts, evaluates and embeds with this folder."
+        place = "This folder" if self.details.export_format == "onnx" else "`assets/`"
         yield (
-            "`assets/` holds the config, which also names the kind of the model, and the vocabulary."
+            f"{place} holds the config, which also names the kind of the model, and the vocabulary."
             + of_saved_model * is_saved_model
         )
 

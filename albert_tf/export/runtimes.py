@@ -1,4 +1,4 @@
-"""Files for LiteRT (once TensorFlow Lite), ONNX Runtime and OpenVINO, and how to run them."""
+"""Files for LiteRT (once TensorFlow Lite) and OpenVINO, and what all runtimes share."""
 
 import contextlib
 import logging
@@ -13,18 +13,14 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.errors import InputError
-from albert_tf.export.saved_models import INPUTS, UncheckedModel, input_specs
+from albert_tf.export.saved_models import INPUTS, UncheckedModel
 from albert_tf.options.parts import Weights
 
 if TYPE_CHECKING:
     import openvino
 
 TFLITE_FILE = "model.tflite"
-ONNX_FILE = "model.onnx"
 OPENVINO_FILE = "model.xml"
-
-# The newest that tf2onnx 1.17 knows.
-_OPSET = 18
 
 Arrays = Mapping[str, np.ndarray]
 # Maps `input_ids`, `input_mask` and `segment_ids` to predictions.
@@ -32,14 +28,17 @@ Run = Callable[[Arrays], Arrays]
 Predict = Callable[[Mapping[str, tf.Tensor]], dict[str, tf.Tensor]]
 
 
+def numeric(outputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the outputs, tensors or their specs, that are no strings, which few runtimes have."""
+    return {name: each for name, each in outputs.items() if each.dtype != tf.string}
+
+
 def in_graph(run: Run, signature: tf.types.experimental.ConcreteFunction) -> Predict:
     """Returns the predictions of a file, without strings, as a function from a batch with `INPUTS`.
 
     `signature` is that of the `UncheckedModel` that the file was made of.
     """
-    specs = {
-        name: spec for name, spec in signature.structured_outputs.items() if spec.dtype != tf.string
-    }
+    specs = numeric(signature.structured_outputs)
 
     def run_arrays(*inputs):
         outputs = run(dict(zip(INPUTS, inputs, strict=True)))
@@ -70,48 +69,6 @@ def quiet() -> Iterator[None]:
         logging.disable(before)
 
 
-def write_onnx(model: UncheckedModel, path: str, int8: bool) -> None:
-    """Writes an .onnx file with the inputs and outputs of the model; it stores each weight once.
-
-    With `int8` it stores matrices in int8. Products are then computed in int8, too, and each input of a
-    layer has a scale of its own ("dynamic quantization").
-    """
-    import tf2onnx
-    from onnxruntime.quantization import QuantType, quantize_dynamic
-
-    specs = list(input_specs(model.serve).values())
-    # tf2onnx traces functions itself.
-    function = tf.function(lambda *ids: model.serve(*ids), autograph=False)
-    with quiet():
-        converted, _ = tf2onnx.convert.from_function(function, specs, opset=_OPSET)
-        if int8:
-            with tempfile.TemporaryDirectory() as folder:
-                local = os.path.join(folder, ONNX_FILE)
-                quantize_dynamic(
-                    converted,
-                    local,
-                    weight_type=QuantType.QInt8,
-                    per_channel=True,
-                    # 7 bits: sums of 8-bit products overflow where a processor with AVX2 lacks VNNI.
-                    reduce_range=True,
-                )
-                content = files.read_bytes(local)
-        else:
-            content = converted.SerializeToString()
-    files.write_bytes(path, content)
-
-
-def load_onnx(path: str) -> Run:
-    """Returns a function that runs a file with ONNX Runtime."""
-    import onnxruntime
-
-    session = onnxruntime.InferenceSession(
-        files.read_bytes(path), providers=["CPUExecutionProvider"]
-    )
-    names = [output.name for output in session.get_outputs()]
-    return lambda inputs: dict(zip(names, session.run(names, dict(inputs)), strict=True))
-
-
 def write_tflite(model: keras.Model, kind: Any, path: str, weights: Weights | None) -> None:
     """Writes a .tflite file with the signature `serving_default` of the SavedModel for ids.
 
@@ -131,14 +88,12 @@ def write_tflite(model: keras.Model, kind: Any, path: str, weights: Weights | No
             f"max_seq_length={kind.max_seq_length}: expected at most {positions}, the model's positions"
         )
 
-    def outputs(received):
-        named = kind.outputs(received)
-        # Only TensorFlow has strings.
-        return {name: value for name, value in named.items() if value.dtype != tf.string}
+    def predict(model, inputs):
+        return numeric(kind.outputs(model(inputs, training=False)))
 
     shape = (1, kind.max_seq_length)
     specs = {name: tf.TensorSpec(shape, tf.int32, name) for name in INPUTS}
-    module = UncheckedModel(model, outputs, specs)
+    module = UncheckedModel(model, predict, specs)
     with tempfile.TemporaryDirectory() as folder:
         with files.explain_refusal(path):
             tf.saved_model.save(module, folder, signatures=module.serve)

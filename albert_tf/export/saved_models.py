@@ -28,9 +28,6 @@ from albert_tf.tokenization.in_graph import (
     make_graph_tokenizer,
 )
 
-# Maps what the model returns, such as logits, to what the exported model returns.
-Outputs = Callable[[Any], dict[str, tf.Tensor]]
-
 INPUTS = ("input_ids", "input_mask", "segment_ids")
 
 # 32 sequences of 512 tokens: their attention scores take 400 MB in ALBERT-base.
@@ -120,20 +117,27 @@ class TextModel(tf.Module):
 class UncheckedModel(tf.Module):
     """Maps ids to predictions in float32, without the checks, which only TensorFlow can run.
 
-    Converters to the forms of other runtimes read it.
+    Converters to the forms of other runtimes read it. `predict` is a function from a model and its inputs
+    to named outputs.
     """
 
-    def __init__(self, model: keras.Model, outputs: Outputs, specs: Mapping[str, tf.TensorSpec]):
+    def __init__(
+        self,
+        model: keras.Model,
+        predict: Callable[[keras.Model, Mapping[str, tf.Tensor]], dict[str, tf.Tensor]],
+        specs: Mapping[str, tf.TensorSpec],
+    ):
         super().__init__()
         model = in_float32(model)
         self.weights = [variable.value for variable in model.weights]
 
         # The closure keeps the Keras model out of what the module tracks.
-        def predict(input_ids, input_mask, segment_ids):
-            inputs = dict(zip(INPUTS, (input_ids, input_mask, segment_ids), strict=True))
-            return outputs(model(inputs, training=False))
+        def serve(input_ids, input_mask, segment_ids):
+            return predict(
+                model, dict(zip(INPUTS, (input_ids, input_mask, segment_ids), strict=True))
+            )
 
-        self.serve = trace(predict, **specs)
+        self.serve = trace(serve, **specs)
 
 
 def map_slices(

@@ -51,7 +51,7 @@ def round_to_int8(model: keras.Model) -> None:
 
 def in_float32(model: keras.Model) -> keras.Model:
     """Returns the model, or a copy of it that computes in float32, as other runtimes' operators do."""
-    if model.compute_dtype == model.encoder.compute_dtype == "float32":
+    if model.compute_dtype == getattr(model, "encoder", model).compute_dtype == "float32":
         return model
     config = model.get_config()
     config["encoder"]["config"] |= {"dtype": "float32"}

@@ -174,12 +174,8 @@ class Regression(LongTextKind):
             yield {**example.known(), "prediction": float(score)}
 
     def outputs(self, outputs: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Maps logits (B, 1) to `score` (B,)."""
-        return {"score": outputs[:, 0] * self.scale + self.offset}
-
-    def read_outputs(self, exported: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        """Returns the logits (B, 1) of an exported model."""
-        return (exported["score"][:, None] - self.offset) / self.scale
+        """Maps logits (B, 1) to `logits` (B, 1) and `score` (B,)."""
+        return {"logits": outputs, "score": outputs[:, 0] * self.scale + self.offset}
 
 
 def _parse_weights(text: str, labels: Sequence[str]) -> dict[str, float]:

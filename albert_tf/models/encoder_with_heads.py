@@ -275,7 +275,10 @@ class AlbertEmbedder(EncoderWithHeads):
 
     def call(self, inputs: Mapping[str, keras.KerasTensor], training=None):
         """Maps the inputs of `AlbertEncoder.call` to embeddings, float32 (B, H)."""
-        states = self.encoder(inputs, training=training)["sequence_output"]  # (B, S, H)
+        return self.pool(self.encoder(inputs, training=training)["sequence_output"], inputs)
+
+    def pool(self, states: keras.KerasTensor, inputs: Mapping[str, keras.KerasTensor]):
+        """Maps the encoder's last hidden states (B, S, H), and its inputs, to embeddings (B, H)."""
         if self.pooling == "cls":
             embeddings = ops.cast(states[:, 0], "float32")
         else:

@@ -53,11 +53,18 @@ def check_form(form: str, weights: str | None, has_examples: bool = True) -> Non
             "export_weights=int8: for OpenVINO, ranges are estimated on examples; expected a command "
             "with --do_train or --do_eval"
         )
-    if weights == "float16" and form != "tflite":
-        raise InputError(f"export_weights=float16: expected export_format=tflite; received {form}")
+    if weights == "float16" and form not in ("tflite", "onnx"):
+        raise InputError(
+            f"export_weights=float16: expected export_format=tflite or onnx; received {form}"
+        )
+    check_installed(form, "export_format")
+
+
+def check_installed(form: str, option_name: str) -> None:
+    """Checks that the packages that write a form are installed."""
     missing = [name for name in _MODULES.get(form, ()) if importlib.util.find_spec(name) is None]
     if missing:
         raise InputError(
-            f"export_format={form}: needs {', '.join(missing)}, which cannot be imported: "
+            f"{option_name}={form}: needs {', '.join(missing)}, which cannot be imported: "
             f"pip install 'albert-tf[{form}]'"
         )

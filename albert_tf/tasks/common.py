@@ -213,8 +213,8 @@ def start_or_resume(
     contents = {}
     if tokenizer:
         described["do_lower_case"] = tokenizer.lower_case
-        positions = trainer.model.config.max_position_embeddings
-        contents = tokenizer_files(tokenizer, positions) if trainer.is_chief else {}
+        if trainer.is_chief:
+            contents = tokenizer_files(tokenizer, trainer.model.config, kind)
     # The folder may be moved, or published.
     del described["output_dir"]
 

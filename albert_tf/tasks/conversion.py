@@ -24,6 +24,7 @@ from albert_tf.tasks.conversion_targets import (
     TARGETS,
     Companions,
     LoadedEncoder,
+    LoadedOnnx,
 )
 from albert_tf.tasks.flags import check_addresses, check_vocab_size, load_tokenizer
 from albert_tf.tasks.model_options import CheckpointOptions, ConversionOptions
@@ -143,7 +144,10 @@ def _print_table(model: keras.Model, report: LoadReport, layout: Layout) -> None
 
 
 def _check_written(
-    model: BaseModel, written: BaseModel | LoadedEncoder, difference: float, output: str
+    model: BaseModel,
+    written: BaseModel | LoadedEncoder | LoadedOnnx,
+    difference: float,
+    output: str,
 ) -> None:
     """Raises an `InputError` if the weights or outputs of a model's written form differ, or are NaN."""
     for ours, theirs in zip(model.weights, written.weights, strict=True):
@@ -161,7 +165,7 @@ def _difference(expected: Any, received: Any) -> float:
     Of an output with values beyond 1, whose last digits stand for more, it is relative to the largest.
     """
     if isinstance(received, dict):
-        # A SavedModel does not return everything.
+        # Other forms do not return everything.
         expected = {name: expected[name] for name in received}
     pairs = zip(*map(keras.tree.flatten, (expected, received)), strict=True)
     differences = [

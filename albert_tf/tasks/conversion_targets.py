@@ -27,6 +27,7 @@ from albert_tf.conversion import (
 )
 from albert_tf.errors import InputError
 from albert_tf.export import reusable
+from albert_tf.export.onnx_models import OF_ENCODER, load_onnx, onnx_module, write_onnx
 from albert_tf.kinds import Kind
 from albert_tf.model_folder import CONFIG_FILE as FOLDER_CONFIG_FILE
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
@@ -42,7 +43,7 @@ from albert_tf.tokenization.vocabulary_files import TOKENIZER_FILE
 
 
 class Companions(NamedTuple):
-    """What accompanies a model's weights. A Hugging Face folder stores them in `dtype`."""
+    """What accompanies a model's weights, which some formats store in `dtype`."""
 
     tokenizer: Tokenizer | None
     kind: Kind | None
@@ -98,21 +99,35 @@ class HuggingFaceTarget:
     @contextlib.contextmanager
     def write(
         self, output: str, model: keras.Model, companions: Companions
-    ) -> Iterator[keras.Model]:
+    ) -> Iterator["keras.Model | LoadedOnnx"]:
         """Writes a model, yields it as read back, and renames the folder on success."""
         # An empty folder may be there.
         if not tf.io.gfile.isdir(output) or tf.io.gfile.listdir(output):
             _refuse_existing(output)
         contents = {}
         if tokenizer := companions.tokenizer:
-            contents = tokenizer_files(tokenizer, model.config.max_position_embeddings)
+            contents = tokenizer_files(tokenizer, model.config, companions.kind)
         if TOKENIZER_FILE in contents:
             print(check_hugging_face_files(contents, tokenizer))
         files.make_directory(os.path.dirname(output.rstrip("/")) or ".")
         with files.write_atomically(output) as incomplete:
             save_model(model, incomplete, companions.kind, companions.dtype, contents=contents)
-            config = read_config(os.path.join(incomplete, FOLDER_CONFIG_FILE))
-            yield load_model(config, incomplete)[0]
+            yield self._read_back(incomplete, model, companions)
+
+    def _read_back(
+        self, folder: str, model: keras.Model, companions: Companions
+    ) -> "keras.Model | LoadedOnnx":
+        config = read_config(os.path.join(folder, FOLDER_CONFIG_FILE))
+        return load_model(config, folder)[0]
+
+
+class OnnxTarget(HuggingFaceTarget):
+    """Hugging Face's folders with an ONNX file in them."""
+
+    def _read_back(self, folder, model, companions):
+        weights = None if companions.dtype == "float32" else companions.dtype
+        path = write_onnx(onnx_module(model, companions.kind), folder, weights)
+        return LoadedOnnx(path, super()._read_back(folder, model, companions))
 
 
 class SavedModelTarget:
@@ -145,6 +160,28 @@ class SavedModelTarget:
             yield LoadedEncoder(incomplete["encoder"], isinstance(model, AlbertPretrainer))
 
 
+class LoadedOnnx:
+    """An ONNX file, for comparison with the model beside it."""
+
+    def __init__(self, path: str, model: keras.Model):
+        self._run, self._is_pretrainer = load_onnx(path), isinstance(model, AlbertPretrainer)
+        self.weights = model.weights
+
+    def __call__(self, inputs: Mapping[str, np.ndarray]) -> np.ndarray | dict:
+        """Maps the model's inputs to the outputs that it has."""
+        ids = {"input_mask": np.ones_like(inputs["input_ids"]), **inputs}
+        positions = ids.pop("masked_lm_positions")[..., None]
+        outputs = self._run(ids)
+        if self._is_pretrainer:
+            logits = np.take_along_axis(outputs["logits"], positions, axis=1)
+            return {"masked_lm_logits": logits}
+        if "last_hidden_state" in outputs:
+            return {
+                name: outputs[theirs] for name, theirs in OF_ENCODER.items() if theirs in outputs
+            }
+        return outputs.get("logits", outputs)
+
+
 class LoadedEncoder:
     """A reusable SavedModel, for comparison with the model that it was made of."""
 
@@ -169,9 +206,10 @@ class LoadedEncoder:
         return outputs
 
 
-TARGETS: dict[str, CheckpointTarget | HuggingFaceTarget | SavedModelTarget] = {
+TARGETS: dict[str, CheckpointTarget | HuggingFaceTarget | OnnxTarget | SavedModelTarget] = {
     "tf1": CheckpointTarget(),
     "hugging_face": HuggingFaceTarget(),
+    "onnx": OnnxTarget(),
     "saved_model": SavedModelTarget(),
 }
 

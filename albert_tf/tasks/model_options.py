@@ -7,7 +7,7 @@ from typing import Literal
 from albert_tf.errors import InputError
 from albert_tf.options import check_ranges, option
 from albert_tf.options.kinds import Pooling
-from albert_tf.options.parts import FormatName, WeightType
+from albert_tf.options.parts import FormatName, WeightType, check_installed
 from albert_tf.sources import MODEL_NAMES
 from albert_tf.tasks.training_options import ExportOptions
 
@@ -86,23 +86,29 @@ class ConversionOptions(CheckpointOptions):
     """The options of `convert_checkpoint.py`."""
 
     output_checkpoint: str | None = option(
-        "Prefix of the checkpoint to write; the folder with --to=hugging_face or saved_model.",
+        "Prefix of the checkpoint to write; the folder with --to=hugging_face, onnx or saved_model.",
         None,
     )
     from_: FormatName | None = option(
         "Format that the checkpoint to convert must have. Default: any.", None
     )
-    to: Literal["tf1", "hugging_face", "saved_model"] = option("Format to write.")
+    to: Literal["tf1", "hugging_face", "saved_model", "onnx"] = option(
+        "Format to write. onnx is a folder of hugging_face with an ONNX file in it."
+    )
     output_dtype: WeightType = option(
-        "Type in which --to=hugging_face stores the weights.", "float32"
+        "Type in which --to=hugging_face or onnx stores the weights.", "float32"
     )
     dry_run: bool = option("Only print what would be written.", False)
 
     def __post_init__(self):
         if not (self.output_checkpoint or self.dry_run):
             raise InputError("expected --output_checkpoint or --dry_run; received neither")
-        if self.output_dtype != "float32" and self.to != "hugging_face":
-            raise InputError(f"--output_dtype={self.output_dtype}: expected --to=hugging_face")
+        if self.output_dtype != "float32" and self.to not in ("hugging_face", "onnx"):
+            raise InputError(
+                f"--output_dtype={self.output_dtype}: expected --to=hugging_face or onnx"
+            )
+        if self.to == "onnx":
+            check_installed("onnx", "--to")
         path = self.output_checkpoint
         if self.to == "tf1" and path and not os.path.basename(path):
             raise InputError(

@@ -104,7 +104,7 @@ class ExportOptions:
         "saved_model",
     )
     export_weights: Weights | None = option(
-        "Data type of the exported matrices: int8, or float16 (LiteRT only). Default: that of the "
+        "Data type of the exported matrices: int8, or float16 (LiteRT, ONNX). Default: that of the "
         "model's computations.",
         None,
     )

@@ -44,11 +44,17 @@ def characters_of_unicode(may_count: Callable[[str], bool] | None = None) -> Ite
 
 
 def character_class(characters: Iterable[str]) -> str:
-    """Returns a character class of RE2, and of Oniguruma, with exactly these characters."""
+    """Returns a character class of RE2, Oniguruma and JavaScript with exactly these characters."""
     members = np.zeros(sys.maxunicode + 3, bool)  # with a False on either side
     members[[ord(char) + 1 for char in characters]] = True
     runs = np.flatnonzero(members[1:] != members[:-1]).reshape(-1, 2)
-    return "[" + "".join(rf"\x{{{start:x}}}-\x{{{end - 1:x}}}" for start, end in runs) + "]"
+    return "[" + "".join(f"{_in_class(start)}-{_in_class(end - 1)}" for start, end in runs) + "]"
+
+
+def _in_class(code_point: int) -> str:
+    # The libraries have no escape for code points in common, and JavaScript refuses needless escapes.
+    char = chr(code_point)
+    return "\\" + char if char in r"[\]^-" else char
 
 
 @functools.cache

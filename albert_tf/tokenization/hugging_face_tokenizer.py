@@ -15,8 +15,13 @@ import numpy as np
 from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf import files
+from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, warn
-from albert_tf.tokenization.characters import character_class, characters_of_unicode
+from albert_tf.tokenization.characters import (
+    character_class,
+    characters_of_unicode,
+    white_space,
+)
 from albert_tf.tokenization.interface import SENTENCEPIECE, WORDPIECE, SpecialPieces, Tokenizer
 from albert_tf.tokenization.sentencepiece_tokenizer import WORD_MARK, AlbertTokenizer
 from albert_tf.tokenization.vocabulary_files import (
@@ -40,12 +45,17 @@ _CHECKED_LINES, _PIECES_PER_LINE = 200, 20
 _Json = dict[str, Any]
 
 
-def tokenizer_files(tokenizer: Tokenizer, max_length: int) -> dict[str, bytes]:
+def tokenizer_files(
+    tokenizer: Tokenizer, config: AlbertConfig, kind: Any = None
+) -> dict[str, bytes]:
     """Returns the tokenizer's files of a model's folder, name -> content.
 
     They are those of `hugging_face_files` or, with a warning, the vocabulary and its case alone, if
-    Hugging Face has no such tokenizer.
+    Hugging Face has no such tokenizer. Texts are truncated as the model's `albert_tf.kinds.Kind` does;
+    without one, or if it has windows, at the model's number of positions.
     """
+    is_cut = kind is not None and kind.truncates
+    max_length = kind.max_seq_length if is_cut else config.max_position_embeddings
     try:
         return hugging_face_files(tokenizer, max_length)
     except InputError as error:
@@ -62,7 +72,7 @@ def vocabulary_contents(tokenizer: Tokenizer) -> dict[str, bytes]:
 def hugging_face_files(tokenizer: Tokenizer, max_length: int) -> dict[str, bytes]:
     """Returns the tokenizer's files of a Hugging Face folder, name -> content.
 
-    The model has `max_length` positions.
+    Longer texts than `max_length` are truncated.
     """
     if isinstance(tokenizer, AlbertTokenizer):
         names, pipeline = SENTENCEPIECE, _sentencepiece_pipeline(tokenizer)
@@ -153,10 +163,11 @@ def _post_processor(tokenizer: Tokenizer, names: SpecialPieces) -> _Json:
 def _sentencepiece_pipeline(tokenizer: AlbertTokenizer) -> _Json:
     model = sentencepiece_model_pb2.ModelProto.FromString(tokenizer.vocabulary)
     _check_model(model, tokenizer.vocabulary_file)
+    # Of a text with special pieces in it, only the first part begins with a word mark of its own.
     metaspace = {
         "type": "Metaspace",
         "replacement": WORD_MARK,
-        "prepend_scheme": "always",
+        "prepend_scheme": "first",
         "split": False,
     }
     vocabulary = [
@@ -218,7 +229,8 @@ def _sentencepiece_normalizers(
         encoded = base64.b64encode(charsmap).decode()
         yield {"type": "Precompiled", "precompiled_charsmap": encoded}
     yield _spaces()
-    yield {"type": "Strip", "strip_left": True, "strip_right": True}
+    # A space at the left becomes a word mark.
+    yield {"type": "Strip", "strip_left": False, "strip_right": True}
 
 
 def _wordpiece_pipeline(tokenizer: WordPieceTokenizer) -> _Json:
@@ -263,8 +275,8 @@ def _lower_case() -> Iterable[_Json]:
 
 
 def _spaces() -> _Json:
-    r"""Replaces each run of white space by a space; Python's has four characters more than `\s`."""
-    return _replace(r"[\s\x1c-\x1f]+", " ")
+    r"""Replaces each run of Python's white space by a space; `\s` differs between the libraries."""
+    return _replace(f"{character_class(map(chr, white_space()))}+", " ")
 
 
 def _replace(pattern: str, content: str) -> _Json:

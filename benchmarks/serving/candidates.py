@@ -13,7 +13,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import psutil
 
-from benchmarks.harness import TORCH, Candidate, memory_mib, time_step, torch_device, torch_inputs
+from benchmarks.harness import (
+    NAMES_THERE,
+    TORCH,
+    Candidate,
+    memory_mib,
+    time_step,
+    torch_device,
+    torch_inputs,
+)
 
 LABELS = ("negative", "positive")
 MAX_SEQ_LENGTH = 128
@@ -109,15 +117,20 @@ def onnx_runtime_answer(folder: str, precision: str, num_threads: int) -> Answer
     """Loads the ONNX file; CPUs have no kernels for bf16."""
     import onnxruntime
 
+    name = "model_quantized.onnx" if precision == "int8" else "model.onnx"
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = num_threads
     session = onnxruntime.InferenceSession(
-        os.path.join(folder, f"{precision}/onnx/1/model.onnx"),
+        os.path.join(folder, f"{precision}/onnx/1/onnx/{name}"),
         options,
         providers=["CPUExecutionProvider"],
     )
-    run = functools.partial(session.run, ["probabilities"])
-    return _tokenize_and_predict(folder, lambda inputs: run(dict(inputs))[0])
+
+    def predict(inputs: Inputs) -> np.ndarray:
+        feed = {theirs: inputs[ours].astype(np.int64) for theirs, ours in NAMES_THERE.items()}
+        return session.run(["probabilities"], feed)[0]
+
+    return _tokenize_and_predict(folder, predict)
 
 
 def albert_tf_tokenizer(folder: str) -> Tokenize:

@@ -240,7 +240,7 @@ def ours(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ours") / "best"
     vocabulary = folder.parent / "words.model"
     vocabulary.write_bytes(train_model())
-    contents = tokenizer_files(AlbertTokenizer(str(vocabulary)), 64)
+    contents = tokenizer_files(AlbertTokenizer(str(vocabulary)), tiny_config())
     model = AlbertClassifier(AlbertEncoder(tiny_config(vocab_size=150)), 2, seed=1)
     kind = Classification(labels=("no", "yes"), max_seq_length=32)
     save_model(model, str(folder), kind=kind, contents=contents)

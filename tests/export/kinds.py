@@ -156,7 +156,7 @@ def expected_of_texts(kind, model, tokenizer, rows=None):
 def expected_of(kind, model, inputs):
     outputs = model(inputs, training=False)
     if kind == "regressor":
-        return {"score": outputs[:, 0].numpy()}
+        return {"logits": outputs.numpy(), "score": outputs[:, 0].numpy()}
     if kind == "embedder":
         return {"embedding": outputs.numpy()}
     if kind.endswith("spans"):
@@ -187,7 +187,7 @@ def assert_equal(received, expected, atol=1e-5):
 
 def assert_labels(kind, received, expected):
     """Compares `label`, bytes or str, with what belongs to the expected outputs."""
-    if "logits" in expected:
+    if "probabilities" in expected:
         labels = np.array(received["label"]).astype(object)
         decode = np.vectorize(lambda x: x.decode() if isinstance(x, bytes) else x)
         assert decode(labels).tolist() == labels_of(kind, expected)

@@ -1,11 +1,17 @@
 """Ways in which exported models are run: from a folder and inputs by name to outputs by name."""
 
 import functools
+import pathlib
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+NAMES_THERE = {
+    "input_ids": "input_ids",
+    "input_mask": "attention_mask",
+    "segment_ids": "token_type_ids",
+}
 _PARITY = "needs the group parity: pip install 'albert-tf[onnx,openvino]'"
 
 
@@ -42,8 +48,14 @@ def run_tflite(path, inputs):
 
 
 def run_onnx(path, inputs):
+    (file,) = pathlib.Path(path, "onnx").iterdir()
+    feed = {NAMES_THERE[name]: ids.astype(np.int64) for name, ids in inputs.items()}
+    return run_onnx_file(file, feed)
+
+
+def run_onnx_file(path, inputs):
     onnxruntime = pytest.importorskip("onnxruntime", reason=_PARITY)
-    session = onnxruntime.InferenceSession(f"{path}/model.onnx")
+    session = onnxruntime.InferenceSession(path)
     names = [output.name for output in session.get_outputs()]
     return dict(zip(names, session.run(names, dict(inputs)), strict=True))
 

@@ -20,7 +20,7 @@ from albert_tf.models import (
     AlbertSpanLabeler,
     AlbertTokenClassifier,
 )
-from tests.export.runtimes import need, run_in_session, run_onnx
+from tests.export.runtimes import need, run_in_session, run_onnx_file
 from tests.helpers import assert_same_weights, random_inputs, slow_except, tiny_config
 
 # Class, and arguments besides encoder and seed.
@@ -71,8 +71,9 @@ def _export_saved_model(model, folder):
 
 def _export_onnx(model, folder):
     need("onnx")
-    model.export(str(folder / "model.onnx"), format="onnx", verbose=False)
-    return lambda inputs: run_onnx(folder, inputs)
+    path = folder / "model.onnx"
+    model.export(str(path), format="onnx", verbose=False)
+    return lambda inputs: run_onnx_file(path, inputs)
 
 
 def _export_openvino(model, folder):

@@ -25,6 +25,7 @@ from tests.checkpoints.layouts import (
     read_folder,
     write_folder,
 )
+from tests.export.runtimes import need
 from tests.helpers import (
     assert_same_weights,
     change_json,
@@ -156,6 +157,7 @@ def test_nothing_is_overwritten(tmp_path, to, name):
 
 @pytest.mark.parametrize("to", slow_except(TARGETS, "tf1"))
 def test_outputs_that_are_no_numbers_are_not_called_done(tmp_path, model, vocabulary, to, capsys):
+    need(to)
     embeddings = model.encoder.weights[0]
     embeddings.assign(np.full(embeddings.shape, np.nan, np.float32))
     save_model(model, str(tmp_path / "diverged"))
@@ -239,6 +241,50 @@ def test_kind_of_a_hugging_face_folder_is_kept(tmp_path, kind, names, changes):
         return
     assert read_kind(str(tmp_path / "back")).name == kind
     assert config["problem_type"].startswith(kind)
+
+
+_TEXTS = ["batch_size", "sequence_length"]
+_OUTPUTS = {
+    "Model": {"last_hidden_state": [*_TEXTS, 48], "pooler_output": ["batch_size", 48]},
+    "ForPreTraining": {"logits": [*_TEXTS, 97]},
+    "ForMaskedLM": {"logits": [*_TEXTS, 97]},
+    "ForSequenceClassification": {"logits": ["batch_size", 3]},
+    "ForTokenClassification": {"logits": [*_TEXTS, 3]},
+    "ForMultipleChoice": {"logits": ["batch_size", "num_choices"]},
+    "ForQuestionAnswering": {"start_logits": _TEXTS, "end_logits": _TEXTS},
+}
+
+
+# The conversion itself compares the outputs.
+@pytest.mark.parametrize("name", slow_except(_OUTPUTS, "ForPreTraining"))
+def test_onnx_files_have_the_names_of_transformers(tmp_path, name, capsys):
+    need("onnx")
+    import onnxruntime
+
+    source = write_folder(tmp_path / "theirs", f"Albert{name}")
+    convert(source, "onnx", tmp_path / "there")
+    assert "its outputs differ by at most" in capsys.readouterr().out
+    assert {path.name for path in (tmp_path / "there" / "onnx").iterdir()} == {"model.onnx"}
+    config = read_config(str(tmp_path / "there" / "config.json"))
+    assert load_model(config, str(tmp_path / "there"))[1].missing == ()
+    session = onnxruntime.InferenceSession(tmp_path / "there" / "onnx" / "model.onnx")
+    axes = ["batch_size", "num_choices", "sequence_length"] if "Choice" in name else _TEXTS
+    inputs = {one.name: (one.type, one.shape) for one in session.get_inputs()}
+    names = ("input_ids", "attention_mask", "token_type_ids")
+    assert inputs == dict.fromkeys(names, ("tensor(int64)", axes))
+    outputs = {one.name: one.shape for one in session.get_outputs()}
+    assert outputs.items() >= _OUTPUTS[name].items()
+
+
+def test_an_onnx_file_stores_each_matrix_once(tmp_path):
+    need("onnx")
+    model = AlbertPretrainer(AlbertEncoder(tiny_config(vocab_size=9000), seed=1), seed=2)
+    save_ours(tmp_path, model)
+    convert_ours(tmp_path, to="onnx", output=tmp_path / "there", output_dtype="float16")
+    (path,) = (tmp_path / "there" / "onnx").iterdir()
+    assert path.name == "model_fp16.onnx"
+    # The bias of the pieces remains in float32; a second word table would take more than the graph.
+    assert path.stat().st_size < 2 * model.count_params() + 2 * 9000 + 200_000
 
 
 def test_wordpiece_vocabulary_goes_along(tmp_path):

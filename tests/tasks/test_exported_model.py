@@ -17,6 +17,8 @@ from albert_tf.tasks.loading import load
 from tests.export.runtimes import need
 from tests.tasks.animals import make_options, pair_files
 
+TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json")
+
 
 def test_export_without_tensorflow_text(trained, exported, tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "tensorflow_text", None)
@@ -43,7 +45,10 @@ def test_assets_and_card_say_what_the_model_is(trained, exported):
     for form in ("ids", "text"):
         assets = exported / form / "1" / "assets"
         assert read_own(str(assets))["kind"]["labels"] == ["animal", "plant"]
-        assert json.loads((assets / "tokenizer_config.json").read_text())["do_lower_case"]
+        tokenizer = json.loads((assets / "tokenizer_config.json").read_text())
+        assert tokenizer["do_lower_case"]
+        # Other libraries truncate where the training did.
+        assert tokenizer["model_max_length"] == 24
         sha256 = hashlib.sha256((assets / "spiece.model").read_bytes()).hexdigest()
         assert sha256 in (assets.parent / "README.md").read_text()
         assert json.loads((assets / "config.json").read_text())["vocab_size"] == 50
@@ -74,12 +79,17 @@ def test_card_has_the_exports_metrics(form, weights, evaluations, data, trained,
     assert ("from training are those of the weights before" in card) == (weights is not None)
     assert ("albert_tf.load" in card) == is_saved_model
     assert ("| input | `text_b` | string (?,) |" in card) == (form == "openvino")
-    if not is_saved_model:
+    is_onnx = form == "onnx"
+    described = folder if is_onnx else folder / "assets"
+    names = {path.name for path in described.iterdir()} - {"README.md", "onnx"}
+    assert names == {"config.json", "labels.txt", "spiece.model", *TOKENIZER_FILES}
+    if is_onnx:
+        (file,) = (folder / "onnx").iterdir()
+        assert file.name == ("model_quantized.onnx" if weights else "model.onnx")
+    elif not is_saved_model:
         of_openvino = {"model.xml", "model.bin"}
         files = of_openvino if form == "openvino" else {f"model.{form}"}
         assert {path.name for path in folder.iterdir()} == {"README.md", "assets", *files}
-    names = {path.name for path in (folder / "assets").iterdir()}
-    assert names >= {"config.json", "labels.txt", "spiece.model", "tokenizer_config.json"}
     losses = list(map(float, re.search(r"\| loss \| ([\d. |]+)\|", card).group(1).split("|")))
     # The evaluation before a conversion is not of rounded weights.
     assert losses[len(evaluations) - 1] == pytest.approx(metrics["loss"], abs=1e-4)

@@ -104,7 +104,7 @@ LINES = {"input_file": "-", "output_file": "x.npy"}
         (DATA, {"runner_options": ("--region=r",)}, "--runner_options: expected a --runner of Apa"),
         (CONVERSION, {}, "expected --output_checkpoint or --dry_run"),
         (CONVERSION, {"output_checkpoint": "x/"}, "--output_checkpoint=x/: expected the prefix"),
-        (CONVERSION, FLOAT16, "--output_dtype=float16: expected --to=hugging_face$"),
+        (CONVERSION, FLOAT16, "--output_dtype=float16: expected --to=hugging_face or onnx$"),
         (EMBEDDING, {}, "expected --output_file or --export_dir; received neith"),
         (EMBEDDING, {"output_file": "x.npy"}, "expected --input_file and --output_file, or neith"),
         (EMBEDDING, {**LINES, "output_file": "x.csv"}, r".*\.csv: expected a name that ends"),

@@ -161,7 +161,7 @@ class _FineTuningOptions(ColumnNames, ExportOptions, TrainingOptions):
     )
     export_dir: str | None = option("Folder to export the best checkpoint to.", None)
     export_weights: Weights | None = option(
-        "Data type of the exported matrices: int8, or float16 (LiteRT only). Default: that of the "
+        "Data type of the exported matrices: int8, or float16 (LiteRT, ONNX). Default: that of the "
         "model's computations. With int8, evaluation uses the rounded weights too; files for OpenVINO "
         "and ONNX Runtime are evaluated themselves.",
         None,

@@ -1,0 +1,158 @@
+"""The page in examples/browser, in Chromium without a window, answers as Python does.
+
+It needs Chromium, npm and, for its two packages, npm's registry.
+"""
+
+import contextlib
+import functools
+import html
+import http.server
+import re
+import shutil
+import subprocess
+import threading
+import urllib.parse
+
+import numpy as np
+import pytest
+
+import albert_tf
+from albert_tf.kinds import Classification
+from tests.conversion.onnx_folders import write_onnx_folders
+from tests.end_to_end.runs import ROOT
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+KIND = Classification(labels=("calm", "loud", "<mute>"), pairs=True, max_seq_length=16)
+PAIRS = [
+    ("A gripping, funny film.", "It cost £1,000!"),
+    ("naïve cafés ﬁne", ""),
+    ("one two three four five six seven eight nine ten " * 2, "a much shorter text"),
+    ("short", "one two three four five six seven eight nine ten " * 2),
+]
+
+
+class Handler(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The folder of the page, with its packages and two models."""
+    for program in ("chromium", "npm"):
+        if shutil.which(program) is None:
+            pytest.skip(f"needs {program}")
+    folder = tmp_path_factory.mktemp("browser")
+    for name in ("index.html", "package.json"):
+        shutil.copy(ROOT / "examples" / "browser" / name, folder)
+    installed = subprocess.run(["npm", "install", "--ignore-scripts"], cwd=folder, check=False)
+    if installed.returncode:
+        pytest.skip("needs npm's registry")
+    write_onnx_folders(folder, KIND)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def address(site):
+    handler = functools.partial(Handler, directory=site)
+    with http.server.ThreadingHTTPServer(("localhost", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://localhost:{server.server_port}/"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def ask(address, tmp_path):
+    """Returns a function from a question to the page's line and its lists of names and values."""
+
+    def ask(**question):
+        place = f"{address}#{urllib.parse.urlencode(question, quote_via=urllib.parse.quote)}"
+        # Without the budget, the page would be printed before it has loaded a model.
+        flags = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=60000"]
+        flags += ["--dump-dom", f"--user-data-dir={tmp_path / 'chromium'}"]
+        page = subprocess.run(
+            ["chromium", *flags, place], stdout=subprocess.PIPE, check=True, timeout=240
+        ).stdout.decode()
+        (line,) = re.findall('<p role="status">(.*?)</p>', page, re.DOTALL)
+        lists = [
+            {html.unescape(name): float(value) for name, value in re.findall(_ANSWER, found)}
+            for found in re.findall("<ul>(.*?)</ul>", page)
+        ]
+        return html.unescape(line), lists
+
+    return ask
+
+
+_ANSWER = '<span>(.*?)</span><meter value="(.*?)">'
+
+
+@pytest.mark.parametrize(
+    "text", ["Paris is the [MASK] of France.", "The [MASK], it said, ate the [MASK]!"]
+)
+def test_masks_are_filled_as_in_python(ask, site, text):
+    line, received = ask(tab="fill", text=text)
+    assert re.fullmatch(r"\d+ tokens, [\d.]+ ms", line)
+    expected = albert_tf.load(site / "small_en").fill_mask(text, top_k=5)
+    assert len(received) == text.count("[MASK]")
+    for ours, theirs in zip(received, expected, strict=True):
+        assert list(ours) == [filling.text for filling in theirs]
+        probabilities = [filling.probability for filling in theirs]
+        np.testing.assert_allclose(list(ours.values()), probabilities, atol=1e-5)
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_texts_are_classified_as_in_python(ask, site, pair):
+    text_a, text_b = pair
+    _, (received,) = ask(tab="classify", text=text_a, pair=text_b)
+    loaded = albert_tf.load(site / "classifier")
+    arguments = ([text_a], [text_b]) if text_b else ([text_a],)
+    (probabilities,) = loaded.predict(*arguments).probabilities
+    for label, expected in zip(KIND.labels, probabilities, strict=True):
+        assert received[label] == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("question", "line"),
+    [
+        ({"tab": "fill", "text": " "}, "Enter a text."),
+        ({"tab": "fill", "text": "no"}, "Enter a text with [MASK] in it."),
+        (
+            {"tab": "fill", "text": "a" * 100_000 + "[MASK]"},
+            "The text has 100003 tokens; the model takes at most 512.",
+        ),
+        ({"tab": "classify", "text": "a " * 30_000}, "16 tokens, "),
+    ],
+)
+def test_odd_texts_get_a_line(ask, question, line):
+    received, _ = ask(**question)
+    assert received.startswith(line)
+
+
+@contextlib.contextmanager
+def changed(path, content):
+    """Replaces a file for a while, or takes it away."""
+    kept = path.read_bytes()
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    yield
+    path.write_bytes(kept)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "line"),
+    [
+        ("config.json", None, "small_en/config.json: File not found; README.md says how"),
+        ("tokenizer.json", b'{"model', "small_en/tokenizer.json: the file is damaged"),
+        ("onnx/model.onnx", b"onnx", "small_en/onnx/model.onnx: the file is damaged: "),
+        ("onnx/model.onnx", None, "small_en/onnx/model.onnx: File not found; README.md says"),
+    ],
+)
+def test_missing_and_damaged_files_are_named(ask, site, name, content, line):
+    with changed(site / "small_en" / name, content):
+        received, lists = ask(tab="fill")
+    assert received.startswith(line)
+    assert lists == []
