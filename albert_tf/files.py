@@ -135,7 +135,15 @@ def _split_lines(chunks: Iterable[bytes], path: str) -> Iterator[bytes]:
                 "expected a file of lines"
             )
     if length:
-        yield b"".join(start)
+        line = b"".join(start)
+        if number == 1 and b"\r" in line.removesuffix(b"\r"):
+            raise InputError(wrong_line_ends(f"{path}, line 1"))
+        yield line
+
+
+def wrong_line_ends(place: str) -> str:
+    """Returns the message for lines as old programs for the Macintosh end them."""
+    return rf"{place}: received lines that end in \r; expected \n or \r\n"
 
 
 def refuse_folder(path: str) -> None:
@@ -158,18 +166,21 @@ def decode_strictly(line: bytes, place: str) -> str:
         ) from error
 
 
-def read_json(path: str) -> Any:
-    """Returns the value in a JSON file."""
-    return parse_json(read_bytes(path), path)
+def read_json(path: str, expected: str = "") -> Any:
+    """Returns the value in a JSON file; `expected` is its layout, as text for messages."""
+    return parse_json(read_bytes(path), path, expected=expected)
 
 
-def parse_json(text: str | bytes, path: str, line: int | None = None) -> Any:
-    """Parses JSON text; `path`, and `line` if it is not the whole file, are for messages."""
+def parse_json(text: str | bytes, path: str, line: int | None = None, expected: str = "") -> Any:
+    """Parses JSON text; `path`, `line` if it is not the whole file, and `expected` are for messages."""
     place = path if line is None else f"{path}, line {line}"
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        raise InputError(f"{path}, line {line or error.lineno}: not JSON: {error.msg}") from error
+        layout = f"; expected {expected}" if expected else ""
+        raise InputError(
+            f"{path}, line {line or error.lineno}: not JSON: {error.msg}{layout}"
+        ) from error
     except UnicodeDecodeError as error:
         raise InputError(f"{place}: not JSON: byte {error.start + 1} is not UTF-8") from error
     except RecursionError as error:

@@ -18,6 +18,15 @@ def test_lines_of_a_file_from_anywhere(tmp_path):
     assert list(files.read_lines(str(path))) == lines
 
 
+@pytest.mark.parametrize("content", [b"one\rtwo", b"one\rtwo\r"])
+def test_lines_of_old_macs_are_named(tmp_path, content):
+    path = tmp_path / "text.txt"
+    path.write_bytes(content)
+    message = rf"^{path}, line 1: received lines that end in \\r; expected \\n or \\r\\n$"
+    with pytest.raises(InputError, match=message):
+        list(files.read_lines(str(path)))
+
+
 @pytest.mark.parametrize("end", ["", "\n", "\r\n"])
 @pytest.mark.parametrize("lines", [["x" * 3_000_000, "", "é" * 1_000_000, "short"], []])
 def test_lines_of_megabytes_and_none(tmp_path, lines, end):

@@ -61,13 +61,14 @@ class BaseModel(keras.Model, abc.ABC):
         }
 
     @classmethod
-    def from_preset(cls, preset: str, **kwargs) -> Self:
+    def from_preset(cls, preset: str, reset_head: bool = False, **kwargs) -> Self:
         """Makes a model of a published size, with random weights, or loads that of a folder.
 
         Args:
             preset: a size of `AlbertConfig.from_preset`, such as `base_v2`; or a model as for
                 `albert_tf.load`, such as `small_en`: a name, or a folder with a checkpoint that
                 `albert_tf.load_checkpoint` reads, and its config.
+            reset_head: whether the head is a new one, whatever the folder holds.
             **kwargs: arguments of the constructor but for the encoder or its config, such as
                 `num_classes` of a classifier, by default that of the folder's head.
 
@@ -96,15 +97,22 @@ class BaseModel(keras.Model, abc.ABC):
             config_file = find_config(path)
             if config_file is None:
                 raise InputError("no config.json or albert_config.json is there")
-            if cls.HEAD_BIAS is not None and "num_classes" not in kwargs:
-                shape = stored_shape(path, cls.HEAD_BIAS)
-                if shape is None:
+            if cls.HEAD_BIAS is not None:
+                (stored,) = stored_shape(path, cls.HEAD_BIAS) or (None,)
+                given = kwargs.setdefault("num_classes", stored)
+                if given is None:
                     raise InputError(
                         "num_classes: expected a number, as the folder holds no classifier"
                     )
-                kwargs["num_classes"] = shape[0]
+                if stored not in (None, given) and not reset_head:
+                    raise InputError(
+                        f"num_classes={given}: the folder's head has {stored}; reset_head=True "
+                        "initialises a new head"
+                    )
             model = cls.from_encoder_config(read_config(config_file), **kwargs)
-            report = load_checkpoint(model, path)
+            report = load_checkpoint(
+                getattr(model, "encoder", model) if reset_head else model, path
+            )
         if report.missing:
             warnings.warn(
                 f"{place}: has no {', '.join(report.missing)}; initialised randomly", stacklevel=2

@@ -252,7 +252,7 @@ class Loaded:
                 "an exported model of another task has no hidden states to embed with; expected a "
                 "trained folder"
             )
-        return AlbertEmbedder(encoder, kind.pooling, kind.normalize)
+        return AlbertEmbedder(encoder, kind.pooling, kind.normalize, seed=0)
 
     def fill_mask(self, text: str, top_k: int = 5) -> list[list[Filling]]:
         """Returns the most probable pieces for each `[MASK]`; see `albert_tf.fill_mask`.

@@ -1,6 +1,7 @@
 """Loads trained models to predict from text in Python."""
 
 import os
+import random
 from collections.abc import Mapping
 from typing import Any
 
@@ -90,8 +91,11 @@ def load(folder: str, tokenizer: Tokenizer | None = None) -> Loaded:
     """
     require_tensorflow("albert_tf.load")
     folder = files.as_path(folder)
+    # New models draw seeds, which weights that are read have no use for.
+    drawn = random.getstate()
     with name_place(f"load({folder!r})"):
         loaded = _load(find_model(folder), tokenizer)
+    random.setstate(drawn)
     loaded.source = folder
     return loaded
 

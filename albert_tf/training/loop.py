@@ -69,12 +69,14 @@ class TrainingPlan:
         """Returns whether a report of the training follows `step`."""
         return self.saves_at(step) or step % self.options.log_steps == 0
 
-    def is_best(self, value: float) -> bool:
-        """Returns whether a value of `best_metric` is better than that of the best model."""
-        if self.keeps_last:
+    def is_best(self, metrics: Mapping[str, float]) -> bool:
+        """Returns whether `best_metric` is better than the best model's, or as good with a lower loss."""
+        best = best_metrics(self.options.output_dir)
+        if self.keeps_last or self.best_metric not in best:
             return True
-        best = best_metrics(self.options.output_dir).get(self.best_metric)
-        return best is None or (value > best if self.higher_is_better else value < best)
+        sign = 1 if self.higher_is_better else -1
+        new, old = ((sign * x[self.best_metric], -x.get("loss", 0.0)) for x in (metrics, best))
+        return new > old
 
 
 def best_metrics(output_dir: str) -> Mapping[str, float]:
@@ -144,7 +146,10 @@ class _Run:
             and not self.reports.has("eval", step)
         )
         if step >= end and not lacks_evaluation:
-            print(f"{plan.description}: {step} of {end} steps are done already")
+            print(
+                f"{plan.description}: {step} of {end} steps are done already, so nothing is trained, "
+                "whatever other flags say; another --output_dir starts a new run"
+            )
             return
         with self.reports, self.preemption:
             try:
@@ -216,7 +221,7 @@ class _Run:
                         "lower learning rate or a longer warm-up"
                     )
             # Untrained weights are never the best.
-            if trainer.is_chief and step > 0 and plan.is_best(metrics[plan.best_metric]):
+            if trainer.is_chief and step > 0 and plan.is_best(metrics):
                 plan.write_best({"step": step, **metrics})
             self.reports.write("eval", step, metrics)
 

@@ -232,6 +232,12 @@ def test_a_classifier_has_as_many_classes_as_in_its_folder(folder, tmp_path):
     restored = AlbertClassifier.from_preset(tmp_path / "trained")
     assert restored.num_classes == 5
     assert_same_weights(restored, trained)
+    message = r"num_classes=3: the folder's head has 5; reset_head=True initialises a new head$"
+    with pytest.raises(InputError, match=message):
+        AlbertClassifier.from_preset(tmp_path / "trained", num_classes=3)
+    anew = AlbertClassifier.from_preset(tmp_path / "trained", reset_head=True, num_classes=3)
+    assert anew.num_classes == 3
+    assert_same_weights(anew.encoder, trained.encoder)
     _, pretrained = folder
     message = r"^AlbertClassifier\.from_preset\(.*\): num_classes: expected a number, as the folder"
     with pytest.raises(InputError, match=message):

@@ -2,11 +2,13 @@
 
 import concurrent.futures
 import copy
+import csv
 import dataclasses
 import json
 import os
 import pathlib
 import pickle
+import random
 import re
 import select
 import shutil
@@ -84,6 +86,18 @@ def test_a_fork_says_what_to_do(loaded, call):
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
+
+
+def test_the_users_random_numbers_stay(trained, data):
+    def states():
+        numpy_state = np.random.get_state()[1].tolist()
+        return random.getstate(), numpy_state, csv.field_size_limit()
+
+    before = states()
+    model = albert_tf.load(trained)
+    model.embed("a rose", normalize=True)
+    model.evaluate(pair_files(data)["dev_file"])
+    assert states() == before
 
 
 def test_threads_share_a_model(loaded):

@@ -99,6 +99,17 @@ def test_best_checkpoint_is_kept(tmp_path, fresh, higher_is_better, best_step):
         np.testing.assert_array_equal(ours, theirs)
 
 
+def test_the_loss_decides_between_equal_scores(tmp_path, fresh):
+    trainer = fresh()
+    losses = {0: 0.1, 4: 0.7, 8: 0.3, 10: 0.3}
+
+    def evaluate():
+        return {"score": 0.5, "loss": losses[trainer.step]}
+
+    go_on(trainer, make_plan(tmp_path, 10), evaluate)
+    assert best_metrics(tmp_path) == {"step": 8, "score": 0.5, "loss": 0.3}
+
+
 class Killed(BaseException):
     """Nothing in a run catches it."""
 

@@ -157,7 +157,7 @@ def read_squad(path: str, labelled: bool = True, training: bool = False) -> list
         **answers,
         "is_impossible?": bool,
     }
-    content = files.read_json(path)
+    content = files.read_json(path, 'SQuAD\'s layout, {"data": [{"paragraphs": [...]}]}')
     if isinstance(content, list):
         has_articles = all(isinstance(part, dict) and "paragraphs" in part for part in content)
         content = {"data": content if has_articles else [{"paragraphs": content}]}

@@ -30,6 +30,9 @@ tf = LazyModule("tensorflow")
 
 _COMPRESSED = (".gz", ".zst")
 _JSON_LINES = (".jsonl", ".ndjson", ".json")
+_JSON_LAYOUT = (
+    """an object per line, such as {"text": "Fine.", "label": "yes"}, or one list of them"""
+)
 _PARQUET = ".parquet"
 # What may separate columns in files that are named `.csv`: that of Excel depends on the language.
 _CSV_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
@@ -122,7 +125,7 @@ def _split_at_tabs(
 ) -> Table:
     rows = [(number, line.split("\t")) for number, line in lines if line]
     if rows and any("\r" in field for field in rows[0][1]):
-        raise InputError(_wrong_line_ends(f"{path}, line {rows[0][0]}"))
+        raise InputError(files.wrong_line_ends(f"{path}, line {rows[0][0]}"))
     if skip_short:
         whole = [(number, fields) for number, fields in rows if len(fields) >= len(rows[0][1])]
         if len(whole) < len(rows):
@@ -158,10 +161,6 @@ def _of_fields(
     return Table(path, tuple(name.strip() for name in header), values, numbers)
 
 
-def _wrong_line_ends(place: str) -> str:
-    return rf"{place}: received lines that end in \r; expected \n or \r\n"
-
-
 def _suffix(path: str) -> str:
     stem, suffix = os.path.splitext(path.lower())
     return os.path.splitext(stem)[1] if suffix in _COMPRESSED else suffix
@@ -179,10 +178,10 @@ def _read_path(path: str) -> Table:
         lines = itertools.chain([first], lines)
         if first[1].lstrip().startswith("["):
             text = "\n".join(line for _, line in lines)
-            values = files.parse_json(text, path)
+            values = files.parse_json(text, path, expected=_JSON_LAYOUT)
             return _of_mappings(path, values, range(len(values)), "")
         filled = [(number, line) for number, line in lines if line.strip()]
-        values = [files.parse_json(line, path, number) for number, line in filled]
+        values = [files.parse_json(line, path, number, _JSON_LAYOUT) for number, line in filled]
         return _of_mappings(path, values, [number for number, _ in filled], "line")
     if suffix != ".csv":
         return _read_tabs(path, list(lines))
@@ -219,7 +218,7 @@ def _read_quoted(path: str, lines: Iterator[tuple[int, str]], delimiter: str) ->
     except csv.Error as error:
         place = f"{path}, line {start}"
         if "new-line" in str(error):
-            raise InputError(_wrong_line_ends(place)) from error
+            raise InputError(files.wrong_line_ends(place)) from error
         reason = str(error).replace("\t", "tab")
         raise InputError(
             f"{place}: {reason}; expected quotes around a text that begins with a quote, and each quote "

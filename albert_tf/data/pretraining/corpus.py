@@ -184,11 +184,8 @@ def _jsonl_documents(lines: _Lines, path: str) -> Iterator[list[str]]:
 
 def _text_field(line: str, path: str, number: int) -> str:
     place = f"{path}, line {number}"
-    expected = "expected a JSON object with a document's text in the field 'text'"
-    try:
-        value = files.parse_json(line, path, number)
-    except InputError as error:
-        raise InputError(f"{error}; {expected}") from error
+    layout = "a JSON object with a document's text in the field 'text'"
+    value, expected = files.parse_json(line, path, number, layout), f"expected {layout}"
     if not isinstance(value, dict):
         raise InputError(f"{place}: received JSON that is no object; {expected}")
     if "text" not in value:

@@ -80,7 +80,7 @@ def test_file_with_another_layout_is_refused_with_the_place(tmp_path, place, val
     [
         ("[]", r": holds no question"),
         ('{"data": []}', ": holds no question"),
-        ('{"data":\n {"', ", line 2: not JSON: "),
+        ('{"data":\n {"', r", line 2: not JSON: .*; expected SQuAD's layout, \{"),
         (
             json.dumps(make_squad((CONTEXT, [make_question("one", [("Ada", 0)])] * 2))),
             r": data\[0\].paragraphs\[0\].qas\[1\].id: 'one' is also the id of "

@@ -238,7 +238,9 @@ def test_mistakes_in_whole_files(tmp_path):
     path = write_json(tmp_path, {"text": "a", "spans": []}, {"text": "b"})
     with pytest.raises(InputError, match="1 of 2 texts have no 'spans'; expected all or none"):
         read_tagged(path, "test", None)
-    with pytest.raises(InputError, match=r"train\.jsonl, line 1: not JSON"):
+    with pytest.raises(
+        InputError, match=r"train\.jsonl, line 1: not JSON: .*; expected an object per line"
+    ):
         read_tagged(write(tmp_path, "a O\n", "train.jsonl"), "train", None)
 
 
