@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from albert_tf.data.fine_tuning.tagged_text import TaggedText, Words
+from albert_tf.data.fine_tuning.tagged_text import TaggedText
 from albert_tf.data.fine_tuning.tags import Span, TagTable, find_spans, make_tags, tag_words
+from albert_tf.data.fine_tuning.windows import Words
 
 
 class ScoredSpan(NamedTuple):
@@ -40,15 +41,14 @@ ALL = "micro avg"
 
 
 def predict_spans(
-    probabilities: np.ndarray, words: Words, word_texts: np.ndarray, num_texts: int, table: TagTable
+    probabilities: np.ndarray, words: Words, num_texts: int, table: TagTable
 ) -> list[list[ScoredSpan]]:
     """Returns the spans of each text, in order.
 
-    `probabilities`, float (w, k), are those of the tags of each of the words of all texts, and
-    `word_texts`, int (w,), ascending, the text of each.
+    `probabilities`, float (w, k), are those of the tags of each of the words of all texts.
     """
     tags = probabilities.argmax(axis=-1)
-    numbers = find_spans(tags, np.diff(word_texts, prepend=-1) > 0, table)
+    numbers = find_spans(tags, np.diff(words.texts, prepend=-1) > 0, table)
     firsts, lasts = _limits(numbers)
     is_inside = numbers >= 0
     totals = np.bincount(numbers[is_inside], probabilities.max(axis=-1)[is_inside])
@@ -57,7 +57,7 @@ def predict_spans(
         span = int(words.starts[first]), int(words.ends[last])
         label = table.labels[table.label_ids[tags[first]]]
         score = float(total / (last - first + 1))
-        spans[word_texts[first]].append(ScoredSpan(*span, label, score))
+        spans[words.texts[first]].append(ScoredSpan(*span, label, score))
     return spans
 
 

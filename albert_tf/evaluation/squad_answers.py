@@ -18,11 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from albert_tf import files
-from albert_tf.data.fine_tuning.squad_windows import (
-    NO_SPAN_LOG_PROB,
-    NO_WINDOW_SCORE,
-    PassageWindows,
-)
+from albert_tf.data.fine_tuning.squad_windows import NO_SPAN_LOG_PROB, NO_WINDOW_SCORE
+from albert_tf.data.fine_tuning.windows import Windows
 from albert_tf.evaluation import squad_metrics
 
 
@@ -45,7 +42,8 @@ class ScoredSpans(NamedTuple):
 
 
 def simple_spans(
-    windows: PassageWindows,
+    windows: Windows,
+    numbers: np.ndarray,
     outputs: Mapping[str, np.ndarray],
     n_best_size: int,
     max_answer_length: int,
@@ -63,6 +61,7 @@ def simple_spans(
     null_logits = start_logits[:, 0], end_logits[:, 0]
     return _valid_spans(
         windows,
+        numbers,
         starts[:, :, None],  # (W, n, 1)
         ends[:, None, :],  # (W, 1, n)
         np.take_along_axis(start_logits, starts, axis=1)[:, :, None],
@@ -74,7 +73,7 @@ def simple_spans(
 
 
 def conditional_spans(
-    windows: PassageWindows, outputs: Mapping[str, np.ndarray], max_answer_length: int
+    windows: Windows, numbers: np.ndarray, outputs: Mapping[str, np.ndarray], max_answer_length: int
 ) -> ScoredSpans:
     """Reads the spans of the beam of a head whose ends are conditioned on starts (conditional head).
 
@@ -85,6 +84,7 @@ def conditional_spans(
     beam = (*starts.shape[:2], -1)  # (W, i, j)
     return _valid_spans(
         windows,
+        numbers,
         starts,
         outputs["end_top_index"].reshape(beam),
         outputs["start_top_log_probs"][:, :, None],
@@ -102,7 +102,8 @@ def concatenate_spans(parts: Sequence[ScoredSpans]) -> ScoredSpans:
 
 
 def _valid_spans(
-    windows: PassageWindows,
+    windows: Windows,
+    numbers: np.ndarray,
     starts: np.ndarray,
     ends: np.ndarray,
     start_scores: np.ndarray,
@@ -128,7 +129,7 @@ def _valid_spans(
     )
     return ScoredSpans(
         examples=windows.example_indices[row],
-        windows=windows.unique_ids[row],
+        windows=numbers[row],
         starts=starts,
         ends=ends,
         start_offsets=windows.token_starts[row, starts],

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.fine_tuning.squad_windows import NO_SPAN_LOG_PROB, NO_WINDOW_SCORE
-from albert_tf.export.graph_windows import GraphWindows
+from albert_tf.data.fine_tuning.windows import Windows
 from albert_tf.layers.span_heads import IMPOSSIBLE
 from albert_tf.tokenization.graph_normalization import is_white_space, places_in_rows
 
@@ -20,7 +20,8 @@ _NO_SPAN = np.float64("-inf")
 
 def find_answers(
     context: tf.Tensor,
-    windows: GraphWindows,
+    input_mask: tf.Tensor,
+    windows: Windows,
     outputs: Mapping[str, tf.Tensor],
     passage_lengths: tf.Tensor,
     n_best_size: int,
@@ -42,10 +43,10 @@ def find_answers(
     if "cls_logits" in outputs:
         candidates = _conditional(outputs)
     else:
-        candidates = _simple(windows, outputs, n_best_size)
+        candidates = _simple(input_mask > 0, outputs, n_best_size)
     totals = _score(windows, candidates, max_answer_length)
     starts, ends, scores = _find_best_spans(windows, candidates, totals, passage_lengths)
-    lowest = tf.math.segment_min(candidates.null_scores, windows.examples)
+    lowest = tf.math.segment_min(candidates.null_scores, windows.example_indices)
     null_scores = tf.where(passage_lengths > 0, lowest, np.float64(NO_WINDOW_SCORE))
     if candidates.null_is_span:
         null_scores -= scores
@@ -106,7 +107,7 @@ class _Candidates(NamedTuple):
 
 
 def _find_best_spans(
-    windows: GraphWindows,
+    windows: Windows,
     candidates: _Candidates,
     totals: tf.Tensor,
     passage_lengths: tf.Tensor,
@@ -123,7 +124,7 @@ def _find_best_spans(
 
     # The first of the best windows of each question.
     ragged = tf.RaggedTensor.from_value_rowids(
-        of_windows, windows.examples, nrows=tf.size(passage_lengths, tf.int64)
+        of_windows, windows.example_indices, nrows=tf.size(passage_lengths, tf.int64)
     )
     # One column more, which is never the first, for the case of no questions.
     of_questions = tf.pad(ragged.to_tensor(_NO_SPAN), [[0, 0], [0, 1]], constant_values=_NO_SPAN)
@@ -144,10 +145,7 @@ def _find_best_spans(
     )
 
 
-def _simple(
-    windows: GraphWindows, outputs: Mapping[str, tf.Tensor], n_best_size: int
-) -> _Candidates:
-    mask = windows.inputs["input_mask"] > 0
+def _simple(mask: tf.Tensor, outputs: Mapping[str, tf.Tensor], n_best_size: int) -> _Candidates:
     count = tf.minimum(n_best_size, tf.shape(mask)[1])
     start_logits, end_logits = (
         tf.where(mask, outputs[name], IMPOSSIBLE) for name in ("start_logits", "end_logits")
@@ -184,10 +182,12 @@ def _with_rows(values: tf.Tensor) -> tf.Tensor:
     return tf.reshape(values, [shape[0], tf.reduce_prod(shape[1:])])
 
 
-def _score(windows: GraphWindows, candidates: _Candidates, max_answer_length: int) -> tf.Tensor:
+def _score(windows: Windows, candidates: _Candidates, max_answer_length: int) -> tf.Tensor:
     """Returns the scores of the spans, float64 (W, i, j), impossible if a span is not valid."""
     is_passage = windows.token_ends > 0  # (W, S)
-    may_start = tf.gather(is_passage & windows.is_max_context, candidates.starts, batch_dims=1)
+    may_start = tf.gather(
+        is_passage & windows.token_is_max_context, candidates.starts, batch_dims=1
+    )
     may_end = tf.gather(is_passage, candidates.ends, batch_dims=1)
     lengths = candidates.ends - candidates.starts[..., None] + 1
     is_valid = may_start[..., None] & may_end & (lengths >= 1) & (lengths <= max_answer_length)

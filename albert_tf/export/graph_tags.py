@@ -4,15 +4,12 @@ The spans are those of `albert_tf.evaluation.entities`: words begin by the same 
 same window, and tags become spans by the same rule.
 """
 
-from typing import NamedTuple
-
-import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.fine_tuning.tags import TagTable, go_on
-from albert_tf.tokenization.graph_normalization import is_white_space, places_in_rows
+from albert_tf.data.fine_tuning.windows import find_words
 from albert_tf.tokenization.in_graph import TokensWithOffsets
-from albert_tf.tokenization.interface import WordTables, begin_words
+from albert_tf.tokenization.interface import WordTables
 
 
 def find_labelled_spans(
@@ -34,21 +31,22 @@ def find_labelled_spans(
         mean probability of the tags of its words.
     """
     characters, byte_offsets = tf.strings.unicode_decode_with_offsets(text, "UTF-8")
-    words = _find_words(tokens, characters, *tables)
+    words = find_words(tokens, characters, tables)
     firsts, lasts, labels, scores = _find_spans(
         tf.gather(probabilities, words.tokens), words.texts, tags
     )
     texts = tf.gather(words.texts, firsts)
     starts, ends = tf.gather(words.starts, firsts), tf.gather(words.ends, lasts)
     row_starts = tf.gather(characters.row_starts(), texts)
+    first_bytes = tf.gather(byte_offsets.values, row_starts + starts)
     # The byte after the last character of a text is that of no character.
-    is_end = ends == tf.gather(characters.row_limits(), texts)
+    is_end = ends == tf.gather(characters.row_lengths(), texts)
     lengths = tf.cast(tf.gather(tf.strings.length(text), texts), tf.int64)
-    end_bytes = tf.gather(tf.pad(byte_offsets.values, [[0, 1]]), ends)
+    end_bytes = tf.gather(tf.pad(byte_offsets.values, [[0, 1]]), row_starts + ends)
     outputs = {
-        "start": tf.cast(starts - row_starts, tf.int32),
-        "end": tf.cast(ends - row_starts, tf.int32),
-        "start_byte": tf.cast(tf.gather(byte_offsets.values, starts), tf.int32),
+        "start": tf.cast(starts, tf.int32),
+        "end": tf.cast(ends, tf.int32),
+        "start_byte": tf.cast(first_bytes, tf.int32),
         "end_byte": tf.cast(tf.where(is_end, lengths, end_bytes), tf.int32),
         "label": tf.gather(tf.constant(tags.labels), labels),
         "score": scores,
@@ -61,47 +59,6 @@ def find_labelled_spans(
     }
     counts = tf.cast(rows["start"].row_lengths(), tf.int32)
     return {"count": counts, **{name: values.to_tensor() for name, values in rows.items()}}
-
-
-class _Words(NamedTuple):
-    """The w words of B texts, int64 (w,) each."""
-
-    tokens: tf.Tensor  # index of the first token of each word, in all texts
-    texts: tf.Tensor  # its text
-    starts: tf.Tensor  # index of its first character in all texts
-    ends: tf.Tensor  # index of the character after its last one
-
-
-def _find_words(
-    tokens: TokensWithOffsets, characters: tf.RaggedTensor, opens: np.ndarray, closes: np.ndarray
-) -> _Words:
-    """Finds the words as `albert_tf.data.fine_tuning.tagged_text.find_words` does."""
-    ids, starts, ends = (values.values for values in tokens)
-    texts, places = places_in_rows(tokens.ids.row_splits)
-    is_first = places == 0
-    begins = begin_words(
-        tf.gather(opens, ids),
-        tf.where(is_first, 2, _shifted(tf.gather(closes, ids))),
-        starts,
-        tf.where(is_first, tf.zeros_like(ends), _shifted(ends)),
-    )
-    firsts = tf.where(begins)[:, 0]
-    # The first token of each text begins a word, so no word spans two texts.
-    lasts = tf.concat([firsts[1:], tf.size(ids, tf.int64)[None]], axis=0)[: tf.size(firsts)] - 1
-    texts = tf.gather(texts, firsts)
-    offsets = tf.gather(characters.row_starts(), texts)
-    visible = tf.where(~is_white_space(characters.values))[:, 0]
-    from_visible, to_visible = (
-        tf.searchsorted(visible, offsets + limits, out_type=tf.int64)
-        for limits in (tf.gather(starts, firsts), tf.gather(ends, lasts))
-    )
-    kept = tf.where(from_visible < to_visible)[:, 0]
-    return _Words(
-        tokens=tf.gather(firsts, kept),
-        texts=tf.gather(texts, kept),
-        starts=tf.gather(visible, tf.gather(from_visible, kept)),
-        ends=tf.gather(visible, tf.gather(to_visible, kept) - 1) + 1,
-    )
 
 
 def _find_spans(

@@ -21,6 +21,7 @@ from albert_tf.data.fine_tuning.squad_windows import (
     count_answer_tokens,
     encode_windows,
 )
+from albert_tf.data.fine_tuning.windows import cut_windows
 from albert_tf.errors import InputError, warn
 from albert_tf.evaluation.squad_answers import (
     RankedAnswers,
@@ -35,7 +36,6 @@ from albert_tf.evaluation.squad_answers import (
 )
 from albert_tf.evaluation.squad_metrics import with_margin
 from albert_tf.export.graph_answers import find_answers
-from albert_tf.export.graph_windows import cut_windows
 from albert_tf.kinds.kind import Kind, rows_of
 from albert_tf.kinds.registry import register
 from albert_tf.layers.span_heads import IMPOSSIBLE
@@ -174,13 +174,13 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
         passages = features.passages(rows, lengths.max())
         outputs = {name: values[: len(rows)] for name, values in outputs.items()}
         if self.head == "conditional":
-            return conditional_spans(passages, outputs, self.max_answer_length)
+            return conditional_spans(passages, rows, outputs, self.max_answer_length)
         mask = np.arange(lengths.max()) < lengths[:, None]
         logits = {
             name: np.where(mask, values[:, : lengths.max()], np.float32(IMPOSSIBLE))
             for name, values in outputs.items()
         }
-        return simple_spans(passages, logits, self.n_best_size, self.max_answer_length)
+        return simple_spans(passages, rows, logits, self.n_best_size, self.max_answer_length)
 
     def fit(self, examples: Sequence[SquadExample], predictions: RankedAnswers) -> Self:
         """Returns the kind with the threshold of the highest F1, unless it has one or needs none."""
@@ -262,15 +262,15 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
         passage = graph_tokenizer.tokenize_with_offsets(context)
         question_ids = graph_tokenizer(question, max_ids=self.max_query_length)
         rule = tokenizer.cls_id, tokenizer.sep_id, self.max_seq_length, self.doc_stride
-        windows = cut_windows(passage, *rule, question_ids)
-        return windows.inputs, (context, windows, passage.ids.row_lengths())
+        inputs, windows, _ = cut_windows(passage, *rule, question_ids)
+        return inputs, (context, inputs["input_mask"], windows, passage.ids.row_lengths())
 
     def graph_decode(self, outputs, context) -> dict[str, tf.Tensor]:
         """Chooses the answers; see `find_answers`."""
-        texts, windows, lengths = context
+        texts, input_mask, windows, lengths = context
         limit = math.inf if self._threshold is None else self._threshold
         rule = self.n_best_size, self.max_answer_length, limit
-        return find_answers(texts, windows, outputs, lengths, *rule)
+        return find_answers(texts, input_mask, windows, outputs, lengths, *rule)
 
 
 def usable_examples(

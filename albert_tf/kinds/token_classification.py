@@ -18,11 +18,11 @@ from albert_tf.data.fine_tuning.tagged_text import (
     read_tagged,
 )
 from albert_tf.data.fine_tuning.tags import Span, TagTable, make_tags, tag_words
+from albert_tf.data.fine_tuning.windows import cut_windows
 from albert_tf.errors import InputError
 from albert_tf.evaluation.entities import ALL, ScoredSpan, predict_spans, score_entities
 from albert_tf.evaluation.metrics import is_collapsed, label_scores
 from albert_tf.export.graph_tags import find_labelled_spans
-from albert_tf.export.graph_windows import cut_windows
 from albert_tf.kinds.classification import class_outputs
 from albert_tf.kinds.kind import Kind, check_field, rows_of
 from albert_tf.kinds.registry import register
@@ -150,8 +150,7 @@ class TokenClassification(TokenClassificationFlags, Kind):
         return self._spans(examples, tf.nn.softmax(logits).numpy(), features)
 
     def _spans(self, examples, probabilities: np.ndarray, features: TaggingFeatures):
-        words = features.words, features.word_texts
-        return predict_spans(probabilities, *words, len(examples), self._table)
+        return predict_spans(probabilities, features.words, len(examples), self._table)
 
     def _score(self, examples: Sequence[TaggedText], predictions: WordLogits):
         return score_entities(examples, self.result(examples, predictions), self.label_names)
@@ -213,8 +212,8 @@ class TokenClassification(TokenClassificationFlags, Kind):
         """Converts texts of any length to windows of ids."""
         tokens = graph_tokenizer.tokenize_with_offsets(text)
         rule = tokenizer.cls_id, tokenizer.sep_id, self.max_seq_length, self.doc_stride
-        windows = cut_windows(tokens, *rule)
-        return windows.inputs, (text, tokens, windows.is_max_context, word_tables(tokenizer))
+        inputs, windows, _ = cut_windows(tokens, *rule)
+        return inputs, (text, tokens, windows.token_is_max_context, word_tables(tokenizer))
 
     def graph_decode(self, outputs, context) -> dict[str, tf.Tensor]:
         """Finds the spans of each text; see `find_labelled_spans`."""
