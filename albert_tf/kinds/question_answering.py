@@ -23,22 +23,20 @@ from albert_tf.data.fine_tuning.squad_windows import (
 )
 from albert_tf.data.fine_tuning.windows import cut_windows
 from albert_tf.errors import InputError, warn
+from albert_tf.evaluation.answer_spans import find_answers
 from albert_tf.evaluation.squad_answers import (
     RankedAnswers,
     ScoredSpans,
     answer_files,
     concatenate_spans,
-    conditional_spans,
     evaluate_answers,
     find_null_threshold,
     rank_answers,
-    simple_spans,
+    score_spans,
 )
 from albert_tf.evaluation.squad_metrics import with_margin
-from albert_tf.export.graph_answers import find_answers
 from albert_tf.kinds.kind import Kind, rows_of
 from albert_tf.kinds.registry import register
-from albert_tf.layers.span_heads import IMPOSSIBLE
 from albert_tf.losses import ConditionalSpanLoss, SpanLoss
 from albert_tf.models import AlbertConditionalSpanLabeler, AlbertSpanLabeler
 from albert_tf.options.kinds import QuestionAnsweringFlags
@@ -170,17 +168,14 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
     def _find_spans(
         self, features: SquadWindows, rows: np.ndarray, outputs: Mapping[str, np.ndarray]
     ) -> ScoredSpans:
-        lengths = features.lengths[rows]
-        passages = features.passages(rows, lengths.max())
         outputs = {name: values[: len(rows)] for name, values in outputs.items()}
-        if self.head == "conditional":
-            return conditional_spans(passages, rows, outputs, self.max_answer_length)
-        mask = np.arange(lengths.max()) < lengths[:, None]
-        logits = {
-            name: np.where(mask, values[:, : lengths.max()], np.float32(IMPOSSIBLE))
-            for name, values in outputs.items()
-        }
-        return simple_spans(passages, rows, logits, self.n_best_size, self.max_answer_length)
+        lengths = features.lengths[rows]
+        # Those of one head alone are along the padded tokens.
+        length = outputs["start_logits"].shape[1] if self.head == "simple" else lengths.max()
+        mask = np.arange(length) < lengths[:, None]
+        passages = features.passages(rows, length)
+        rule = self.n_best_size, self.max_answer_length
+        return score_spans(passages, rows, outputs, mask, *rule)
 
     def fit(self, examples: Sequence[SquadExample], predictions: RankedAnswers) -> Self:
         """Returns the kind with the threshold of the highest F1, unless it has one or needs none."""

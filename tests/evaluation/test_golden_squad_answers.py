@@ -9,11 +9,10 @@ import pytest
 from albert_tf.data.fine_tuning.squad_questions import read_squad
 from albert_tf.data.fine_tuning.windows import Windows
 from albert_tf.evaluation.squad_answers import (
-    conditional_spans,
     evaluate_answers,
     find_null_threshold,
     rank_answers,
-    simple_spans,
+    score_spans,
 )
 from albert_tf.evaluation.squad_metrics import evaluate_v1, score_answers
 from albert_tf.kinds.question_answering import gold_answers
@@ -53,10 +52,9 @@ def answer(name, setting):
     outputs = np.load(shared_path(f"golden/squad/{name}_scores_0.npz"))
     np.testing.assert_array_equal(outputs["unique_id"], unique_ids)
     n_best_size, max_length = golden["n_best_size"], golden["max_answer_length"]
-    if name == "v2":
-        spans = conditional_spans(windows, unique_ids, outputs, max_length)
-    else:
-        spans = simple_spans(windows, unique_ids, outputs, n_best_size, max_length)
+    # The original takes padding for tokens.
+    mask = np.ones_like(windows.token_starts)
+    spans = score_spans(windows, unique_ids, outputs, mask, n_best_size, max_length)
     answers = rank_answers(
         [example.id for example in examples],
         [example.context for example in examples],

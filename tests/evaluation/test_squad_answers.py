@@ -12,7 +12,7 @@ from albert_tf.evaluation.squad_answers import (
     evaluate_answers,
     find_null_threshold,
     rank_answers,
-    simple_spans,
+    score_spans,
 )
 from albert_tf.evaluation.squad_metrics import evaluate_v2
 
@@ -132,8 +132,9 @@ def test_of_equal_logits_the_first_come_first_and_no_span_is_found_outside_the_p
         token_is_max_context=np.array([[False, True, True, True]]),
     )
     outputs = {"start_logits": np.zeros((1, 4)), "end_logits": np.array([[0.5, 0.5, 0.5, 0.5]])}
-    spans = simple_spans(windows, np.array([70]), outputs, n_best_size=2, max_answer_length=9)
+    given = windows, np.array([70]), outputs, np.ones((1, 4))
+    spans = score_spans(*given, n_best_size=2, max_answer_length=9)
     assert (spans.starts.tolist(), spans.ends.tolist()) == ([1], [1])
     assert (spans.null_is_span, spans.null_scores.tolist()) == (True, [0.5])
-    spans = simple_spans(windows, np.array([70]), outputs, n_best_size=1, max_answer_length=9)
+    spans = score_spans(*given, n_best_size=1, max_answer_length=9)
     assert (len(spans.starts), len(spans.null_scores)) == (0, 1)
