@@ -20,9 +20,14 @@ from albert_tf.data.fine_tuning.tagged_text import (
 from albert_tf.data.fine_tuning.tags import Span, TagTable, make_tags, tag_words
 from albert_tf.data.fine_tuning.windows import cut_windows
 from albert_tf.errors import InputError
-from albert_tf.evaluation.entities import ALL, ScoredSpan, predict_spans, score_entities
+from albert_tf.evaluation.entities import (
+    ALL,
+    ScoredSpan,
+    find_labelled_spans,
+    predict_spans,
+    score_entities,
+)
 from albert_tf.evaluation.metrics import is_collapsed, label_scores
-from albert_tf.export.graph_tags import find_labelled_spans
 from albert_tf.kinds.classification import class_outputs
 from albert_tf.kinds.kind import Kind, check_field, rows_of
 from albert_tf.kinds.registry import register
