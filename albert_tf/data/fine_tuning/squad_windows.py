@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.fine_tuning.features import Features
+from albert_tf.data.fine_tuning.features import Features, concatenate, without_padding
 from albert_tf.data.fine_tuning.squad_questions import Answer, SquadExample
-from albert_tf.data.fine_tuning.windows import Windows, chunks, cut_windows, in_rows, tokenize
+from albert_tf.data.fine_tuning.windows import Windows, chunks, cut_into_arrays, in_rows, tokenize
 from albert_tf.progress import SECONDS_WITHOUT_PROGRESS, Progress
 from albert_tf.tokenization import Tokenizer
 from albert_tf.tokenization.in_graph import TokensWithOffsets
@@ -81,7 +81,7 @@ def encode_windows(
             part["example_indices"] += chunk.start
             parts.append(part)
             progress.update(len(part["lengths"]))
-    arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    arrays = concatenate(parts)
     arrays["token_is_max_context"] = arrays["token_is_max_context"].astype(bool)
     return SquadWindows(labels={name: arrays.pop(name) for name in _LABELS}, **arrays)
 
@@ -101,10 +101,8 @@ def _encode_chunk(
     passages = TokensWithOffsets(*(tf.gather(values, rows) for values in tokens))
     questions = tokenizer.encode_batch([example.question for example in examples])
     question_ids = in_rows([ids[:max_query_length] for ids in questions])
-    rule = tokenizer.cls_id, tokenizer.sep_id, max_seq_length, doc_stride
-    inputs, windows, tokens = tf.nest.map_structure(
-        lambda tensor: tensor.numpy(), cut_windows(passages, *rule, question_ids)
-    )
+    rule = tokenizer, max_seq_length, doc_stride
+    inputs, windows, tokens = cut_into_arrays(passages, *rule, question_ids)
 
     answers = [None if each.is_impossible else each.found_answer for each in examples]
     places = tokens == _find_tokens(answers, passages)[:, windows.example_indices, None]
@@ -115,21 +113,16 @@ def _encode_chunk(
     ]
     absent = np.array(without_answer, int)[windows.example_indices]
     starts, ends = np.where(holds_answer, places.argmax(axis=2), absent)
-    lengths = inputs["input_mask"].sum(axis=1)
-    second_lengths = inputs["segment_ids"].sum(axis=1)
+    mask = inputs["input_mask"] > 0
+    indices, *of_tokens = windows
+    fields = indices, *(values[mask] for values in of_tokens)
+    labels = starts, ends, ~holds_answer & (absent == 0)
     arrays = {
-        "input_ids": inputs["input_ids"],
-        "lengths": lengths,
-        "first_lengths": lengths - second_lengths,
-        **windows._asdict(),
-        **dict(zip(_LABELS, (starts, ends, ~holds_answer & (absent == 0)), strict=True)),
+        **without_padding(inputs),
+        **dict(zip(Windows._fields, fields, strict=True)),
+        **dict(zip(_LABELS, labels, strict=True)),
     }
-    is_kept = second_lengths > 1  # more than [SEP]
-    mask = (inputs["input_mask"] > 0) & is_kept[:, None]
-    return {
-        name: values[mask if values.ndim == 2 else is_kept].astype(np.int32)
-        for name, values in arrays.items()
-    }
+    return {name: values.astype(np.int32) for name, values in arrays.items()}
 
 
 def _find_tokens(answers: Sequence[Answer | None], passages: TokensWithOffsets) -> np.ndarray:

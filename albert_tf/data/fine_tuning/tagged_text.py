@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.fine_tuning.conll import WORDS, Sentence, is_conll, read_conll
-from albert_tf.data.fine_tuning.features import Features
+from albert_tf.data.fine_tuning.features import Features, concatenate, without_padding
 from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.data.fine_tuning.tags import (
     Span,
@@ -29,7 +29,7 @@ from albert_tf.data.fine_tuning.tsv import Example, check_label
 from albert_tf.data.fine_tuning.windows import (
     Words,
     chunks,
-    cut_windows,
+    cut_into_arrays,
     find_words,
     in_rows,
     tokenize,
@@ -236,7 +236,7 @@ def encode_tagged(
     All texts have spans, or none.
     """
     tables = word_tables(tokenizer)
-    ids, lengths, words = [], [], []
+    parts, words = [], []
     count = 0
     with (
         tf.device("CPU"),
@@ -247,16 +247,12 @@ def encode_tagged(
         for chunk in chunks([example.text_a for example in examples]):
             texts = [example.text_a for example in examples[chunk]]
             tokens = tokenize(texts, tokenizer)
-            special = tokenizer.cls_id, tokenizer.sep_id
-            inputs, windows, _ = cut_windows(tokens, *special, max_seq_length, doc_stride)
-            mask = inputs["input_mask"].numpy() > 0
-            mask &= mask.sum(axis=1, keepdims=True) > 2  # more than [CLS] and [SEP]
-            ids.append(inputs["input_ids"].numpy()[mask])
-            of_windows = mask.sum(axis=1, dtype=np.int32)
-            lengths.append(of_windows[of_windows > 0])
+            inputs, windows, _ = cut_into_arrays(tokens, tokenizer, max_seq_length, doc_stride)
+            parts.append(without_padding(inputs))
             # Windows that score consecutive tokens are in order.
-            places = count + np.flatnonzero(windows.token_is_max_context.numpy()[mask])
-            count += len(ids[-1])
+            is_scored = windows.token_is_max_context[inputs["input_mask"] > 0]
+            places = count + np.flatnonzero(is_scored)
+            count += len(is_scored)
             characters = in_rows([[*map(ord, text)] for text in texts])
             firsts, numbers, *limits = map(np.asarray, find_words(tokens, characters, tables))
             words.append((places[firsts], chunk.start + numbers, *limits))
@@ -273,11 +269,4 @@ def encode_tagged(
         ]
         token_labels["label_ids"] = np.full(count, -1, np.int32)
         token_labels["label_ids"][words.tokens] = np.concatenate(labels)
-    lengths = np.concatenate(lengths)
-    return TaggingFeatures(
-        input_ids=np.concatenate(ids),
-        lengths=lengths,
-        first_lengths=lengths,
-        token_labels=token_labels,
-        words=words,
-    )
+    return TaggingFeatures(**concatenate(parts), token_labels=token_labels, words=words)

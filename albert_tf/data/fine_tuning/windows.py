@@ -5,7 +5,7 @@ graph tokenizer. So a served model gives the answers that were evaluated.
 """
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -33,7 +33,7 @@ def chunks(texts: Sequence[str]) -> Iterator[slice]:
     return itertools.starmap(slice, itertools.pairwise(bounds))
 
 
-def in_rows(rows: Sequence[Iterable[int]]) -> tf.RaggedTensor:
+def in_rows(rows: Sequence[Sequence[int]]) -> tf.RaggedTensor:
     """Returns B rows of numbers as int32 (B, None)."""
     values = np.fromiter(itertools.chain.from_iterable(rows), np.int32)
     lengths = np.fromiter(map(len, rows), np.int64)
@@ -102,10 +102,10 @@ class Windows(NamedTuple):
 
 def cut_windows(
     passages: TokensWithOffsets,
-    cls_id: int,
-    sep_id: int,
-    max_seq_length: int,
-    doc_stride: int,
+    cls_id: int | tf.Tensor,
+    sep_id: int | tf.Tensor,
+    max_seq_length: int | tf.Tensor,
+    doc_stride: int | tf.Tensor,
     question_ids: tf.RaggedTensor | None = None,
 ) -> tuple[dict[str, tf.Tensor], Windows, tf.Tensor]:
     """Cuts B passages into windows `[CLS] part of the passage [SEP]`.
@@ -123,8 +123,8 @@ def cut_windows(
     lengths = passages.ids.row_lengths()
     # Number of tokens before the passage.
     heads = tf.ones_like(lengths) if question_ids is None else question_ids.row_lengths() + 2
-    sizes = max_seq_length - heads - 1
-    steps = tf.minimum(sizes, tf.constant(doc_stride, tf.int64))
+    sizes = tf.cast(max_seq_length, tf.int64) - heads - 1
+    steps = tf.minimum(sizes, tf.cast(doc_stride, tf.int64))
     rest = tf.maximum(lengths - sizes, tf.zeros_like(lengths))
     counts = 1 - tf.math.floordiv(-rest, steps)
     examples, numbers = places_in_rows(tf.pad(tf.cumsum(counts), [[1, 0]]))  # (W,)
@@ -171,6 +171,25 @@ def cut_windows(
         token_is_max_context=is_passage & (best == numbers[:, None]),
     )
     return inputs, windows, tokens
+
+
+# Operation by operation, a short text takes ten times as long.
+_cut_windows = tf.function(cut_windows, autograph=False, reduce_retracing=True)
+
+
+def cut_into_arrays(
+    passages: TokensWithOffsets,
+    tokenizer: Tokenizer,
+    max_seq_length: int,
+    doc_stride: int,
+    question_ids: tf.RaggedTensor | None = None,
+) -> tuple[dict[str, np.ndarray], Windows, np.ndarray]:
+    """Does what `cut_windows` does outside of graphs, but a passage without tokens gets no window."""
+    # As tensors, since each number would have a graph of its own.
+    rule = map(tf.constant, (tokenizer.cls_id, tokenizer.sep_id, max_seq_length, doc_stride))
+    cut = _cut_windows(passages, *rule, question_ids)
+    has_passage = np.any(cut[-1] < tf.size(passages.ids.values, tf.int64), axis=1)
+    return tf.nest.map_structure(lambda each: each.numpy()[has_passage], cut)
 
 
 def _find_max_context(passages: tf.RaggedTensor, *cut: tf.Tensor) -> tf.Tensor:

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from albert_tf.data.fine_tuning.tags import (
@@ -20,6 +20,7 @@ TAGS = {
 
 
 # So does the CoNLL evaluation.
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(TAGS["BIOES"]), min_size=1, max_size=12))
 @example(["S-X", "S-X", "B-X", "E-X", "I-X", "B-X", "I-Y", "I-Y", "O", "E-X", "E-X"])
 def test_spans_are_those_of_seqeval(tags):
@@ -32,6 +33,7 @@ def test_spans_are_those_of_seqeval(tags):
 
 
 @pytest.mark.parametrize("scheme", TAGS)
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(["", "X", "Y"]), min_size=1, max_size=9), st.integers(0, 99))
 def test_spans_to_tags_and_back(scheme, labels, seed):
     """Spans of some of the words, each of which has three characters."""
