@@ -1,13 +1,17 @@
-"""Labelled spans: read from a model's outputs, and scored."""
+"""Labelled spans: found in what a model returns for the tokens of texts, and scored."""
 
 import collections
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import tensorflow as tf
 
-from albert_tf.data.fine_tuning.tagged_text import TaggedText, Words
+from albert_tf.data.fine_tuning.tagged_text import TaggedText
 from albert_tf.data.fine_tuning.tags import Span, TagTable, find_spans, make_tags, tag_words
+from albert_tf.data.fine_tuning.windows import Words, find_words
+from albert_tf.tokenization.in_graph import TokensWithOffsets
+from albert_tf.tokenization.interface import WordTables
 
 
 class ScoredSpan(NamedTuple):
@@ -53,25 +57,67 @@ class EntityScores(NamedTuple):
 ALL = "micro avg"
 
 
+def find_labelled_spans(
+    text: tf.Tensor,
+    tokens: TokensWithOffsets,
+    probabilities: tf.Tensor,
+    tables: WordTables,
+    table: TagTable,
+) -> dict[str, tf.Tensor]:
+    """Finds the labelled spans of texts, string (B,), of any length.
+
+    `probabilities`, float32 (T, k), are those of the tags of the T tokens of all texts.
+
+    Returns:
+        `count`, int32 (B,), the number of spans of each text. The others are (B, N), where N is the
+        greatest count, and 0 or empty after the spans of a text: `start` and `end`, int32, the first
+        character of each span and the one after its last, in code points as Python counts them;
+        `start_byte` and `end_byte`, int32, the same in bytes; `label`, string; `score`, float32, the
+        mean probability of the tags of its words.
+    """
+    characters, byte_offsets = tf.strings.unicode_decode_with_offsets(text, "UTF-8")
+    words = find_words(tokens, characters, tables)
+    probabilities = tf.gather(probabilities, words.tokens)
+    firsts, lasts, labels, scores = _find_scored(probabilities, words.texts, table)
+    texts = tf.gather(words.texts, firsts)
+    starts, ends = tf.gather(words.starts, firsts), tf.gather(words.ends, lasts)
+    row_starts = tf.gather(characters.row_starts(), texts)
+    first_bytes = tf.gather(byte_offsets.values, row_starts + starts)
+    # The byte after the last character of a text is that of no character.
+    is_end = ends == tf.gather(characters.row_lengths(), texts)
+    lengths = tf.cast(tf.gather(tf.strings.length(text), texts), tf.int64)
+    end_bytes = tf.gather(tf.pad(byte_offsets.values, [[0, 1]]), row_starts + ends)
+    outputs = {
+        "start": tf.cast(starts, tf.int32),
+        "end": tf.cast(ends, tf.int32),
+        "start_byte": tf.cast(first_bytes, tf.int32),
+        "end_byte": tf.cast(tf.where(is_end, lengths, end_bytes), tf.int32),
+        "label": tf.gather(tf.constant(table.labels), labels),
+        "score": scores,
+    }
+    rows = {
+        name: tf.RaggedTensor.from_value_rowids(
+            values, texts, tf.size(text, tf.int64), validate=False
+        )
+        for name, values in outputs.items()
+    }
+    counts = tf.cast(rows["start"].row_lengths(), tf.int32)
+    return {"count": counts, **{name: values.to_tensor() for name, values in rows.items()}}
+
+
 def predict_spans(
-    probabilities: np.ndarray, words: Words, word_texts: np.ndarray, num_texts: int, table: TagTable
+    probabilities: np.ndarray, words: Words, num_texts: int, table: TagTable
 ) -> list[list[ScoredSpan]]:
     """Returns the spans of each text, in order.
 
-    `probabilities`, float (w, k), are those of the tags of each of the words of all texts, and
-    `word_texts`, int (w,), ascending, the text of each.
+    `probabilities`, float (w, k), are those of the tags of each of the words of all texts.
     """
-    tags = probabilities.argmax(axis=-1)
-    numbers = find_spans(tags, np.diff(word_texts, prepend=-1) > 0, table)
-    firsts, lasts = _limits(numbers)
-    is_inside = numbers >= 0
-    totals = np.bincount(numbers[is_inside], probabilities.max(axis=-1)[is_inside])
+    with tf.device("CPU"):
+        found = _find_scored(probabilities.astype(np.float64), words.texts, table)
     spans = [[] for _ in range(num_texts)]
-    for first, last, total in zip(firsts, lasts, totals, strict=True):
-        span = int(words.starts[first]), int(words.ends[last])
-        label = table.labels[table.label_ids[tags[first]]]
-        score = float(total / (last - first + 1))
-        spans[word_texts[first]].append(ScoredSpan(*span, label, score))
+    for first, last, label, score in zip(*(each.numpy().tolist() for each in found), strict=True):
+        limits = int(words.starts[first]), int(words.ends[last])
+        spans[words.texts[first]].append(ScoredSpan(*limits, table.labels[label], score))
     return spans
 
 
@@ -91,6 +137,19 @@ def predict_words(
     return [ScoredWord(*each) for each in zip(words, tags, means, strict=True)]
 
 
+def _find_scored(
+    probabilities: tf.Tensor, texts: tf.Tensor, table: TagTable
+) -> tuple[tf.Tensor, ...]:
+    """Returns what `find_spans` does for the most probable tags, and the scores, float (spans,)."""
+    tags = tf.argmax(probabilities, axis=-1)
+    firsts, lasts, labels = find_spans(tags, texts, table)
+    inside = tf.boolean_mask(
+        tf.reduce_max(probabilities, axis=-1), tf.gather(table.label_ids, tags) >= 0
+    )
+    spans = tf.repeat(tf.range(tf.size(firsts)), lasts - firsts + 1)
+    return firsts, lasts, labels, tf.math.segment_mean(inside, spans)
+
+
 def score_entities(
     texts: Sequence[TaggedText], predicted: Sequence[Sequence[ScoredSpan]], labels: Sequence[str]
 ) -> dict[str, EntityScores]:
@@ -100,37 +159,39 @@ def score_entities(
     that are given as words, and characters in others.
     """
     table = TagTable.from_tags(make_tags(labels))
-    right, made, true = (collections.Counter() for _ in range(3))
-    for text, of_text in zip(texts, predicted, strict=True):
-        expected, received = (
-            _comparable(text, spans, table)
-            for spans in (text.spans, [Span(*span[:3]) for span in of_text])
-        )
-        for counts, spans in ((right, expected & received), (made, received), (true, expected)):
-            counts.update(label for _, _, label in spans)
+    received = [[Span(*span[:3]) for span in spans] for spans in predicted]
+    received = _places(texts, received, table)
+    expected = _places(texts, [text.spans for text in texts], table)
+    right, made, true = (
+        collections.Counter(label for *_, label in places)
+        for places in (expected & received, received, expected)
+    )
     scores = {
         label: _score(right[label], made[label], true[label]) for label in sorted(made | true)
     }
     return {**scores, ALL: _score(*(counts.total() for counts in (right, made, true)))}
 
 
-def _comparable(
-    text: TaggedText, spans: Sequence[Span], table: TagTable
-) -> set[tuple[int, int, str]]:
-    if text.words is None:
-        return set(spans)
-    starts, ends = np.array(text.words).T
-    tags = tag_words(starts, ends, spans, table)
-    firsts, lasts = _limits(find_spans(tags, np.arange(len(tags)) == 0, table))
-    labels = [table.labels[index] for index in table.label_ids[tags[firsts]]]
-    return set(zip(firsts.tolist(), lasts.tolist(), labels, strict=True))
-
-
-def _limits(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the first and the last word of each span, given the numbers of the words' spans."""
-    (inside,) = np.nonzero(numbers >= 0)
-    _, firsts, counts = np.unique(numbers[inside], return_index=True, return_counts=True)
-    return inside[firsts], inside[firsts + counts - 1]
+def _places(
+    texts: Sequence[TaggedText], spans: Sequence[Sequence[Span]], table: TagTable
+) -> set[tuple[int, int, int, str]]:
+    """Returns the spans of texts as the text, the limits and the label of each."""
+    places, tags, text_numbers = set(), [], []
+    for number, (text, of_text) in enumerate(zip(texts, spans, strict=True)):
+        if text.words is None:
+            places.update((number, *span) for span in of_text)
+        else:
+            tags.append(tag_words(*np.array(text.words).T, of_text, table))
+            text_numbers.append(np.full(len(text.words), number))
+    if tags:
+        text_numbers = np.concatenate(text_numbers)
+        firsts, lasts, label_ids = map(
+            np.asarray, find_spans(np.concatenate(tags), text_numbers, table)
+        )
+        labels = [table.labels[label_id] for label_id in label_ids]
+        limits = firsts.tolist(), lasts.tolist()
+        places.update(zip(text_numbers[firsts].tolist(), *limits, labels, strict=True))
+    return places
 
 
 def _score(right: int, made: int, true: int) -> EntityScores:

@@ -1,8 +1,5 @@
 """Reads answers from a model's outputs for windows of passages, evaluates them and makes their files.
 
-Each head has a function that reads scored spans from its outputs. Both return the same type, and later
-steps need not know the head. All windows of a batch are searched at once.
-
 The text of an answer is cut from the passage by character offsets, so it has the original spelling. Ties
 between spans are broken by a fixed order (`rank_answers`), so answers depend on the scores alone.
 
@@ -16,21 +13,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import tensorflow as tf
 
 from albert_tf import files
-from albert_tf.data.fine_tuning.squad_windows import (
-    NO_SPAN_LOG_PROB,
-    NO_WINDOW_SCORE,
-    PassageWindows,
-)
+from albert_tf.data.fine_tuning.squad_windows import NO_SPAN_LOG_PROB, NO_WINDOW_SCORE
+from albert_tf.data.fine_tuning.windows import Windows
 from albert_tf.evaluation import squad_metrics
+from albert_tf.evaluation.answer_spans import are_valid, find_candidates
 
 
 class ScoredSpans(NamedTuple):
     """K spans that may be answers, and the null scores of W windows."""
 
     examples: np.ndarray  # int (K,), index of the example
-    windows: np.ndarray  # int64 (K,), unique id of the window
+    windows: np.ndarray  # int (K,), unique number of the window
     starts: np.ndarray  # int (K,), position of the first token in the window
     ends: np.ndarray  # int (K,), position of the last token
     start_offsets: np.ndarray  # int (K,), first character in the passage
@@ -39,60 +35,47 @@ class ScoredSpans(NamedTuple):
     end_scores: np.ndarray  # float64 (K,), logit or log-probability of the end
     null_examples: np.ndarray  # int (W,), index of each window's example
     null_scores: np.ndarray  # float64 (W,), confidence that the window holds no answer
-    # Whether null scores are sums of a start and an end score, namely those of `[CLS]`, so that the
-    # best answer's score has to be subtracted.
-    null_is_span: bool
+    null_is_span: bool  # as in `Candidates`
 
 
-def simple_spans(
-    windows: PassageWindows,
+def score_spans(
+    windows: Windows,
+    numbers: np.ndarray,
     outputs: Mapping[str, np.ndarray],
+    input_mask: np.ndarray,
     n_best_size: int,
     max_answer_length: int,
 ) -> ScoredSpans:
-    """Finds the spans between the `n_best_size` best starts and ends of W windows (simple head).
+    """Returns the valid spans in what a span labeler returns for W windows; see `find_candidates`.
 
-    `outputs` are `start_logits` and `end_logits`, float (W, S). The null score is the score of `[CLS]` as
-    start and end: Devlin et al. 2019, https://arxiv.org/abs/1810.04805, section 4.3.
+    Of equally good answers, that of the window with the lower of the unique `numbers`, int (W,), is
+    chosen, whatever the order of the windows.
     """
-    start_logits, end_logits = outputs["start_logits"], outputs["end_logits"]
-    starts, ends = (  # (W, n); of equal logits the first comes first
-        np.argsort(-logits, axis=1, kind="stable")[:, :n_best_size]
-        for logits in (start_logits, end_logits)
+    with tf.device("CPU"):
+        candidates = find_candidates(outputs, input_mask, n_best_size)
+        is_valid = are_valid(windows, candidates, max_answer_length).numpy()
+    rows = np.nonzero(is_valid)[0]
+    starts, ends, start_scores, end_scores = (
+        np.broadcast_to(values, is_valid.shape)[is_valid]
+        for values in (
+            candidates.starts[..., None],
+            candidates.ends,
+            candidates.start_scores[..., None],
+            candidates.end_scores,
+        )
     )
-    null_logits = start_logits[:, 0], end_logits[:, 0]
-    return _valid_spans(
-        windows,
-        starts[:, :, None],  # (W, n, 1)
-        ends[:, None, :],  # (W, 1, n)
-        np.take_along_axis(start_logits, starts, axis=1)[:, :, None],
-        np.take_along_axis(end_logits, ends, axis=1)[:, None, :],
-        max_answer_length,
-        null_scores=np.sum(null_logits, axis=0, dtype=np.float64),
-        null_is_span=True,
-    )
-
-
-def conditional_spans(
-    windows: PassageWindows, outputs: Mapping[str, np.ndarray], max_answer_length: int
-) -> ScoredSpans:
-    """Reads the spans of the beam of a head whose ends are conditioned on starts (conditional head).
-
-    `outputs` are `start_top_log_probs` and `start_top_index` (W, i), `end_top_log_probs` and
-    `end_top_index` (W, i * j), the j best ends of each of i starts, and `cls_logits` (W,).
-    """
-    starts = outputs["start_top_index"][:, :, None]  # (W, i, 1)
-    size = starts.shape[1]
-    beam = (-1, size, outputs["end_top_index"].shape[1] // size)  # (W, i, j)
-    return _valid_spans(
-        windows,
-        starts,
-        outputs["end_top_index"].reshape(beam),
-        outputs["start_top_log_probs"][:, :, None],
-        outputs["end_top_log_probs"].reshape(beam),
-        max_answer_length,
-        null_scores=outputs["cls_logits"].astype(np.float64),
-        null_is_span=False,
+    return ScoredSpans(
+        examples=windows.example_indices[rows],
+        windows=numbers[rows],
+        starts=starts,
+        ends=ends,
+        start_offsets=windows.token_starts[rows, starts],
+        end_offsets=windows.token_ends[rows, ends],
+        start_scores=start_scores.astype(np.float64),
+        end_scores=end_scores.astype(np.float64),
+        null_examples=windows.example_indices,
+        null_scores=candidates.null_scores.numpy(),
+        null_is_span=candidates.null_is_span,
     )
 
 
@@ -100,46 +83,6 @@ def concatenate_spans(parts: Sequence[ScoredSpans]) -> ScoredSpans:
     """Joins the spans of one or more batches of windows."""
     *columns, (null_is_span, *_) = zip(*parts, strict=True)
     return ScoredSpans(*map(np.concatenate, columns), null_is_span)
-
-
-def _valid_spans(
-    windows: PassageWindows,
-    starts: np.ndarray,
-    ends: np.ndarray,
-    start_scores: np.ndarray,
-    end_scores: np.ndarray,
-    max_answer_length: int,
-    null_scores: np.ndarray,
-    null_is_span: bool,
-) -> ScoredSpans:
-    """Keeps the spans within the passage that are short enough and start in the window with most context.
-
-    Starts and their scores are (W, i, 1), ends and their scores (W, 1 or i, j).
-    """
-    rows = np.arange(len(starts))[:, None, None]
-    is_passage = windows.token_ends > 0  # (W, S)
-    may_start = (is_passage & (windows.token_is_max_context > 0))[rows, starts]
-    may_end = is_passage[rows, ends]
-    lengths = ends - starts + 1  # (W, i, j)
-    valid = may_start & may_end & (lengths >= 1) & (lengths <= max_answer_length)
-    row = np.nonzero(valid)[0]
-    starts, ends, start_scores, end_scores = (
-        np.broadcast_to(values, valid.shape)[valid]
-        for values in (starts, ends, start_scores, end_scores)
-    )
-    return ScoredSpans(
-        examples=windows.example_indices[row],
-        windows=windows.unique_ids[row],
-        starts=starts,
-        ends=ends,
-        start_offsets=windows.token_starts[row, starts],
-        end_offsets=windows.token_ends[row, ends],
-        start_scores=start_scores.astype(np.float64),
-        end_scores=end_scores.astype(np.float64),
-        null_examples=windows.example_indices,
-        null_scores=null_scores,
-        null_is_span=null_is_span,
-    )
 
 
 class ScoredAnswer(NamedTuple):

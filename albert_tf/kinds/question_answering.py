@@ -21,24 +21,22 @@ from albert_tf.data.fine_tuning.squad_windows import (
     count_answer_tokens,
     encode_windows,
 )
+from albert_tf.data.fine_tuning.windows import cut_windows
 from albert_tf.errors import InputError, warn
+from albert_tf.evaluation.answer_spans import find_answers
 from albert_tf.evaluation.squad_answers import (
     RankedAnswers,
     ScoredSpans,
     answer_files,
     concatenate_spans,
-    conditional_spans,
     evaluate_answers,
     find_null_threshold,
     rank_answers,
-    simple_spans,
+    score_spans,
 )
 from albert_tf.evaluation.squad_metrics import with_margin
-from albert_tf.export.graph_answers import find_answers
-from albert_tf.export.graph_windows import cut_windows
 from albert_tf.kinds.kind import Kind, rows_of
 from albert_tf.kinds.registry import register
-from albert_tf.layers.span_heads import IMPOSSIBLE
 from albert_tf.losses import ConditionalSpanLoss, SpanLoss
 from albert_tf.models import AlbertConditionalSpanLabeler, AlbertSpanLabeler
 from albert_tf.options.kinds import QuestionAnsweringFlags
@@ -171,18 +169,16 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
     def _find_spans(
         self, features: SquadWindows, rows: np.ndarray, outputs: Mapping[str, np.ndarray]
     ) -> ScoredSpans:
-        lengths = features.lengths[rows]
-        length = lengths.max(initial=1)
-        passages = features.passages(rows, length)
         outputs = {name: values[: len(rows)] for name, values in outputs.items()}
-        if self.head == "conditional":
-            return conditional_spans(passages, outputs, self.max_answer_length)
+        lengths = features.lengths[rows]
+        # Those of one head alone are along the padded tokens.
+        length = (
+            outputs["start_logits"].shape[1] if self.head == "simple" else lengths.max(initial=1)
+        )
         mask = np.arange(length) < lengths[:, None]
-        logits = {
-            name: np.where(mask, values[:, :length], np.float32(IMPOSSIBLE))
-            for name, values in outputs.items()
-        }
-        return simple_spans(passages, logits, self.n_best_size, self.max_answer_length)
+        passages = features.passages(rows, length)
+        rule = self.n_best_size, self.max_answer_length
+        return score_spans(passages, rows, outputs, mask, *rule)
 
     def fit(self, examples: Sequence[SquadExample], predictions: RankedAnswers) -> Self:
         """Returns the kind with the threshold of the highest F1, unless it has one or needs none."""
@@ -266,15 +262,15 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
         passage = graph_tokenizer.tokenize_with_offsets(context)
         question_ids = graph_tokenizer(question, max_ids=self.max_query_length)
         rule = tokenizer.cls_id, tokenizer.sep_id, self.max_seq_length, self.doc_stride
-        windows = cut_windows(passage, *rule, question_ids)
-        return windows.inputs, (context, windows, passage.ids.row_lengths())
+        inputs, windows, _ = cut_windows(passage, *rule, question_ids)
+        return inputs, (context, inputs["input_mask"], windows, passage.ids.row_lengths())
 
     def graph_decode(self, outputs, context) -> dict[str, tf.Tensor]:
         """Chooses the answers; see `find_answers`."""
-        texts, windows, lengths = context
+        texts, input_mask, windows, lengths = context
         limit = math.inf if self._threshold is None else self._threshold
         rule = self.n_best_size, self.max_answer_length, limit
-        return find_answers(texts, windows, outputs, lengths, *rule)
+        return find_answers(texts, input_mask, windows, outputs, lengths, *rule)
 
 
 def usable_examples(

@@ -19,18 +19,18 @@ from albert_tf.data.fine_tuning.tagged_text import (
     read_tagged,
 )
 from albert_tf.data.fine_tuning.tags import Span, TagTable, make_tags, tag_words
+from albert_tf.data.fine_tuning.windows import cut_windows
 from albert_tf.errors import InputError
 from albert_tf.evaluation.entities import (
     ALL,
     ScoredSpan,
     ScoredWord,
+    find_labelled_spans,
     predict_spans,
     predict_words,
     score_entities,
 )
 from albert_tf.evaluation.metrics import is_collapsed, label_scores
-from albert_tf.export.graph_tags import find_labelled_spans
-from albert_tf.export.graph_windows import cut_windows
 from albert_tf.kinds.classification import class_outputs
 from albert_tf.kinds.kind import Kind, as_texts, check_field, rows_of
 from albert_tf.kinds.registry import register
@@ -171,7 +171,7 @@ class TokenClassification(TokenClassificationFlags, Kind):
         logits, features = predictions
         results = self._find(examples, predictions)
         probabilities = tf.nn.softmax(logits).numpy().max(axis=-1)
-        bounds = np.searchsorted(features.word_texts, np.arange(len(examples) + 1))
+        bounds = np.searchsorted(features.words.texts, np.arange(len(examples) + 1))
         for number, text in enumerate(examples):
             if text.words is not None:
                 rows = slice(*bounds[number : number + 2])
@@ -191,8 +191,7 @@ class TokenClassification(TokenClassificationFlags, Kind):
         return [self.labels[tag] for tag in tag_words(*limits, spans, self._table)]
 
     def _spans(self, examples, probabilities: np.ndarray, features: TaggingFeatures):
-        words = features.words, features.word_texts
-        return predict_spans(probabilities, *words, len(examples), self._table)
+        return predict_spans(probabilities, features.words, len(examples), self._table)
 
     def _score(self, examples: Sequence[TaggedText], predictions: WordLogits):
         return score_entities(examples, self._find(examples, predictions), self.label_names)
@@ -250,8 +249,8 @@ class TokenClassification(TokenClassificationFlags, Kind):
         """Converts texts of any length to windows of ids."""
         tokens = graph_tokenizer.tokenize_with_offsets(text)
         rule = tokenizer.cls_id, tokenizer.sep_id, self.max_seq_length, self.doc_stride
-        windows = cut_windows(tokens, *rule)
-        return windows.inputs, (text, tokens, windows.is_max_context, word_tables(tokenizer))
+        inputs, windows, _ = cut_windows(tokens, *rule)
+        return inputs, (text, tokens, windows.token_is_max_context, word_tables(tokenizer))
 
     def graph_decode(self, outputs, context) -> dict[str, tf.Tensor]:
         """Finds the spans of each text; see `find_labelled_spans`."""

@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 from seqeval.metrics import classification_report
 
-from albert_tf.data.fine_tuning.tagged_text import TaggedText, Words
+from albert_tf.data.fine_tuning.tagged_text import TaggedText
 from albert_tf.data.fine_tuning.tags import Span, TagTable, make_tags, tag_words
+from albert_tf.data.fine_tuning.windows import Words
 from albert_tf.evaluation.entities import ALL, ScoredSpan, predict_spans, score_entities
 
 TAGS = make_tags(["X", "Y"])
@@ -14,9 +15,10 @@ def test_spans_of_words():
     ids = [TAGS.index(tag) for of_text in tags for tag in of_text]
     probabilities = np.full((5, len(TAGS)), 0.01)
     probabilities[range(5), ids] = [0.9, 0.5, 0.6, 0.7, 0.8]
-    words = Words(np.zeros(5, int), np.array([0, 4, 9, 1, 5]), np.array([3, 8, 12, 4, 6]))
     texts = np.array([0, 0, 0, 2, 2])
-    spans = predict_spans(probabilities, words, texts, 3, TagTable.from_tags(TAGS))
+    limits = np.array([0, 4, 9, 1, 5]), np.array([3, 8, 12, 4, 6])
+    words = Words(np.zeros(5, int), texts, *limits)
+    spans = predict_spans(probabilities, words, 3, TagTable.from_tags(TAGS))
     assert spans == [
         [ScoredSpan(0, 8, "X", pytest.approx(0.7))],
         [],

@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 
 from albert_tf.data.fine_tuning.squad_questions import read_squad
+from albert_tf.data.fine_tuning.windows import Windows
 from albert_tf.evaluation.squad_answers import (
-    PassageWindows,
-    conditional_spans,
     evaluate_answers,
     find_null_threshold,
     rank_answers,
-    simple_spans,
+    score_spans,
 )
 from albert_tf.evaluation.squad_metrics import evaluate_v1, score_answers
 from albert_tf.kinds.question_answering import gold_answers
@@ -36,27 +35,26 @@ def read_windows(name):
         tokens = slice(first, first + length)
         starts[row, tokens] = features["tok_start_to_orig_index"][row, :length]
         ends[row, tokens] = features["tok_end_to_orig_index"][row, :length] + 1
-    return PassageWindows(
-        unique_ids=features["unique_id"],
+    windows = Windows(
         example_indices=features["example_index"],
         token_starts=starts,
         token_ends=ends,
         token_is_max_context=features["token_is_max_context"] == 1,
     )
+    return windows, features["unique_id"]
 
 
 def answer(name, setting):
     """Returns the original's files, our answers and the right ones."""
     golden = json.loads(shared_path(f"golden/squad/{name}_predictions.json").read_text())[setting]
-    windows = read_windows(name)
+    windows, unique_ids = read_windows(name)
     examples = read_squad(str(shared_path(f"golden/squad/{name}_eval_input.json")))
     outputs = np.load(shared_path(f"golden/squad/{name}_scores_0.npz"))
-    np.testing.assert_array_equal(outputs["unique_id"], windows.unique_ids)
+    np.testing.assert_array_equal(outputs["unique_id"], unique_ids)
     n_best_size, max_length = golden["n_best_size"], golden["max_answer_length"]
-    if name == "v2":
-        spans = conditional_spans(windows, outputs, max_length)
-    else:
-        spans = simple_spans(windows, outputs, n_best_size, max_length)
+    # The original takes padding for tokens.
+    mask = np.ones_like(windows.token_starts)
+    spans = score_spans(windows, unique_ids, outputs, mask, n_best_size, max_length)
     answers = rank_answers(
         [example.id for example in examples],
         [example.context for example in examples],

@@ -3,8 +3,8 @@ import json
 import numpy as np
 import pytest
 
+from albert_tf.data.fine_tuning.windows import Windows
 from albert_tf.evaluation.squad_answers import (
-    PassageWindows,
     RankedAnswers,
     ScoredAnswer,
     ScoredSpans,
@@ -12,7 +12,7 @@ from albert_tf.evaluation.squad_answers import (
     evaluate_answers,
     find_null_threshold,
     rank_answers,
-    simple_spans,
+    score_spans,
 )
 from albert_tf.evaluation.squad_metrics import evaluate_v2
 
@@ -125,16 +125,16 @@ def test_files_of_version_1():
 
 
 def test_of_equal_logits_the_first_come_first_and_no_span_is_found_outside_the_passage():
-    windows = PassageWindows(
-        unique_ids=np.array([70]),
+    windows = Windows(
         example_indices=np.array([0]),
         token_starts=np.array([[0, 0, 2, 4]]),
         token_ends=np.array([[0, 1, 3, 5]]),
         token_is_max_context=np.array([[False, True, True, True]]),
     )
     outputs = {"start_logits": np.zeros((1, 4)), "end_logits": np.array([[0.5, 0.5, 0.5, 0.5]])}
-    spans = simple_spans(windows, outputs, n_best_size=2, max_answer_length=9)
+    given = windows, np.array([70]), outputs, np.ones((1, 4))
+    spans = score_spans(*given, n_best_size=2, max_answer_length=9)
     assert (spans.starts.tolist(), spans.ends.tolist()) == ([1], [1])
     assert (spans.null_is_span, spans.null_scores.tolist()) == (True, [0.5])
-    spans = simple_spans(windows, outputs, n_best_size=1, max_answer_length=9)
+    spans = score_spans(*given, n_best_size=1, max_answer_length=9)
     assert (len(spans.starts), len(spans.null_scores)) == (0, 1)

@@ -219,6 +219,24 @@ def _encode(
     return Features(*texts, labels, num_truncated=num_truncated)
 
 
+def without_padding(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Returns `input_ids`, `lengths` and `first_lengths` of `Features` for inputs, int32 (t, S) each."""
+    lengths, second_lengths = (
+        inputs[name].sum(axis=1, dtype=np.int32) for name in ("input_mask", "segment_ids")
+    )
+    input_ids = inputs["input_ids"][inputs["input_mask"] > 0]
+    return {
+        "input_ids": input_ids,
+        "lengths": lengths,
+        "first_lengths": lengths - second_lengths,
+    }
+
+
+def concatenate(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """Joins the arrays of one or more parts by their names."""
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
 def label_ids(examples: Sequence[Example], labels: Labels) -> np.ndarray | None:
     """Returns the labels of n examples as `Features.labels` has them; None if they have none."""
     if not examples or examples[0].label is None:

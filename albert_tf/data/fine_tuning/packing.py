@@ -1,18 +1,15 @@
-"""How texts become sequences: `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`, truncated or in windows.
+"""How texts become sequences: `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`, truncated.
 
 The rules take numbers or, with `minimum=tf.minimum` and `maximum=tf.maximum`, tensors, so that graphs
-apply the same ones. Question answering and token classification read texts of any length in overlapping
-windows, whose tokens have exact character offsets.
+apply the same ones.
 """
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
-import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.tokenization import Tokenizer
 from albert_tf.tokenization.graph_normalization import places_in_rows
 from albert_tf.tokenization.in_graph import GraphTokenizer
 
@@ -195,68 +192,3 @@ def _join(parts: Sequence[_Part], cls_id: int, sep_id: int) -> dict[str, tf.Tens
         "input_mask": tf.cast(mask, tf.int32),
         "segment_ids": tf.cast(mask & (positions >= total_lengths[0][:, None]), tf.int32),
     }
-
-
-# Among the windows of a text, a token is scored in the one that shows most context around it: the lesser
-# of the contexts to the left and to the right, plus this much per token of the window's part of the text
-# (the original's `_check_is_max_context`). The first of equal windows counts. So the windows that score
-# consecutive tokens are in order.
-WINDOW_LENGTH_WEIGHT = 0.01
-
-
-class Passage(NamedTuple):
-    """The n tokens of a text, int32 (n,) each."""
-
-    ids: np.ndarray
-    starts: np.ndarray  # first character of each token in the text
-    ends: np.ndarray  # the character after the last
-
-    def find_tokens(self, start: int, end: int) -> tuple[int, int]:
-        """Returns the first and the last token of the characters `start` to `end - 1`.
-
-        Characters without a token, such as white space at the end of the passage, belong to the nearest
-        token inside.
-        """
-        last_token = len(self.ids) - 1
-        first = min(int(np.searchsorted(self.ends, start, side="right")), last_token)
-        last = int(np.searchsorted(self.starts, end - 1, side="right")) - 1
-        return first, max(first, last)
-
-
-def encode_passage(text: str, tokenizer: Tokenizer) -> Passage:
-    """Returns the tokens of a text."""
-    ids, spans = tokenizer.encode_with_offsets(text)
-    starts, ends = np.array(spans, np.int32).reshape(-1, 2).T
-    return Passage(np.array(ids, np.int32), starts.copy(), ends.copy())
-
-
-def cut_passage(length: int, size: int, stride: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the first tokens of the windows of a passage and the tokens after the last, int (windows,).
-
-    Neighbouring windows start `stride` tokens apart, at least 1, but skip no token. The first window
-    that reaches the end of the passage is the last one. `length` and `size` are numbers of tokens: of
-    the passage, and at most of its part in a window.
-    """
-    step = min(size, stride)
-    count = min(length, 1) + max(0, -(-(length - size) // step))
-    starts = np.arange(count) * step
-    return starts, np.minimum(starts + size, length)
-
-
-def find_max_context(starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Finds for each token of a passage the window with most context around it, int (tokens,).
-
-    See `WINDOW_LENGTH_WEIGHT` for the measure. The windows begin at the tokens `starts` and end before
-    the tokens `ends`, int (windows,), ascending.
-    """
-    tokens = ends.max(initial=0)
-    best = np.zeros(tokens, np.int64)
-    best_scores = np.full(tokens, -np.inf)
-    # One window at a time, since a passage may be as long as a book.
-    for number, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
-        left = np.arange(end - start)
-        scores = np.minimum(left, left[::-1]) + WINDOW_LENGTH_WEIGHT * (end - start)
-        better = start + np.flatnonzero(scores > best_scores[start:end])
-        best[better] = number
-        best_scores[better] = scores[better - start]
-    return best

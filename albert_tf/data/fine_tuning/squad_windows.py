@@ -2,22 +2,20 @@
 
 `[CLS] question [SEP] part of the passage [SEP]`. A long passage becomes several overlapping windows.
 Every token of the passage has its character offsets, so that answers are cut from the original text.
-
-Training, evaluation and the exported graph follow the same conventions, so that a served model gives the
-answers that were evaluated.
 """
 
-import array
 import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
+import tensorflow as tf
 
-from albert_tf.data.fine_tuning.features import Features
-from albert_tf.data.fine_tuning.packing import cut_passage, encode_passage, find_max_context
-from albert_tf.data.fine_tuning.squad_questions import SquadExample
+from albert_tf.data.fine_tuning.features import Features, concatenate, without_padding
+from albert_tf.data.fine_tuning.squad_questions import Answer, SquadExample
+from albert_tf.data.fine_tuning.windows import Windows, chunks, cut_into_arrays, in_rows, tokenize
 from albert_tf.progress import SECONDS_WITHOUT_PROGRESS, Progress
 from albert_tf.tokenization import Tokenizer
+from albert_tf.tokenization.in_graph import TokensWithOffsets
 
 # Position of the answer in data without labels.
 UNKNOWN_POSITION = -1
@@ -28,18 +26,7 @@ NO_WINDOW_SCORE = 1e6
 # The original's score of the start, and of the end, where no span is valid.
 NO_SPAN_LOG_PROB = -1e6
 
-
-@dataclasses.dataclass(frozen=True)
-class PassageWindows:
-    """The offsets of the tokens of W windows in their passages, padded to S; see `SquadWindows`."""
-
-    # Ascending with the examples and within a passage, int (W,). Of equally good answers, that of the
-    # lower id is chosen, whatever the order of the windows.
-    unique_ids: np.ndarray
-    example_indices: np.ndarray  # int (W,)
-    token_starts: np.ndarray  # int (W, S)
-    token_ends: np.ndarray  # int (W, S)
-    token_is_max_context: np.ndarray  # int or bool (W, S)
+_LABELS = ("start_positions", "end_positions", "is_impossible")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -59,15 +46,17 @@ class SquadWindows(Features):
     # Whether no other window of the example shows more of the passage around the token, bool.
     token_is_max_context: np.ndarray
 
-    def passages(self, rows: np.ndarray, length: int) -> PassageWindows:
+    def passages(self, rows: np.ndarray, length: int) -> Windows:
         """Returns the offsets of some windows, with zeros for padding."""
         mask, tokens = self.tokens_of(rows, length)
-        offsets = {}
-        for name in ("token_starts", "token_ends", "token_is_max_context"):
-            values = getattr(self, name)
-            offsets[name] = np.zeros(mask.shape, values.dtype)
-            offsets[name][mask] = values[tokens]
-        return PassageWindows(rows, self.example_indices[rows], **offsets)
+
+        def pad(values: np.ndarray) -> np.ndarray:
+            padded = np.zeros(mask.shape, values.dtype)
+            padded[mask] = values[tokens]
+            return padded
+
+        of_tokens = self.token_starts, self.token_ends, self.token_is_max_context
+        return Windows(self.example_indices[rows], *map(pad, of_tokens))
 
 
 def encode_windows(
@@ -77,63 +66,84 @@ def encode_windows(
     doc_stride: int,
     max_query_length: int,
 ) -> SquadWindows:
-    """Cuts examples into windows; a passage without tokens has none.
+    """Cuts examples into windows as `cut_windows` does; a passage without tokens has none.
 
-    A window has at most `max_seq_length` tokens, special tokens included. That is `max_query_length` + 4
-    or more, so that a token of the passage fits. Neighbouring windows start `doc_stride` tokens apart.
+    `max_seq_length` is `max_query_length` + 4 or more, so that a token of the passage fits.
     """
-    names = ("input_ids", "token_starts", "token_ends", "token_is_max_context")
-    along_tokens = {name: array.array("i") for name in names}
-    rows = []
-    context = passage = None
-    questions = tokenizer.encode_batch([example.question for example in examples])
-    with Progress("making windows", "windows", delay=SECONDS_WITHOUT_PROGRESS) as progress:
-        for index, (example, question) in enumerate(zip(examples, questions, strict=True)):
-            if example.context != context:
-                context, passage = example.context, encode_passage(example.context, tokenizer)
-            head = [tokenizer.cls_id, *question[:max_query_length], tokenizer.sep_id]
-            size = max_seq_length - len(head) - 1
-            starts, ends = cut_passage(len(passage.ids), size, doc_stride)
-            best = find_max_context(starts, ends)
-            answer, span = example.found_answer, None
-            if answer is not None and not example.is_impossible:
-                span = passage.find_tokens(answer.start, answer.start + len(answer.text))
-            outside = [0] * len(head)
-            for number, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
-                part = slice(start, end)
-                columns = (
-                    (head, passage.ids[part], head[-1:]),
-                    (outside, passage.starts[part], [0]),
-                    (outside, passage.ends[part], [0]),
-                    (outside, best[part] == number, [0]),
-                )
-                for values, column in zip(along_tokens.values(), columns, strict=True):
-                    values.frombytes(np.concatenate(column, dtype=np.int32).tobytes())
-                label = _label(example, span, start, end, len(head))
-                rows.append((index, len(head) + end - start + 1, len(head), *label))
-                progress.update()
-    columns = np.array(rows, np.int32).reshape(-1, 6).T.copy()
-    indices, lengths, first_lengths, starts, ends, is_impossible = columns
-    arrays = {name: np.array(values, np.int32) for name, values in along_tokens.items()}
+    rule = max_seq_length, doc_stride, max_query_length
+    parts = []
+    with (
+        tf.device("CPU"),
+        Progress("making windows", "windows", delay=SECONDS_WITHOUT_PROGRESS) as progress,
+    ):
+        for chunk in chunks([example.context for example in examples]):
+            part = _encode_chunk(examples[chunk], tokenizer, *rule)
+            part["example_indices"] += chunk.start
+            parts.append(part)
+            progress.update(len(part["lengths"]))
+    arrays = concatenate(parts)
     arrays["token_is_max_context"] = arrays["token_is_max_context"].astype(bool)
-    return SquadWindows(
-        lengths=lengths,
-        first_lengths=first_lengths,
-        labels={"start_positions": starts, "end_positions": ends, "is_impossible": is_impossible},
-        example_indices=indices,
-        **arrays,
+    return SquadWindows(labels={name: arrays.pop(name) for name in _LABELS}, **arrays)
+
+
+def _encode_chunk(
+    examples: Sequence[SquadExample],
+    tokenizer: Tokenizer,
+    max_seq_length: int,
+    doc_stride: int,
+    max_query_length: int,
+) -> dict[str, np.ndarray]:
+    """Returns the fields of `SquadWindows` and its labels by name, int32."""
+    # Many questions have the same passage.
+    numbers = {text: number for number, text in enumerate({each.context: 0 for each in examples})}
+    tokens = tokenize(list(numbers), tokenizer)
+    rows = np.array([numbers[example.context] for example in examples], np.int64)
+    passages = TokensWithOffsets(*(tf.gather(values, rows) for values in tokens))
+    questions = tokenizer.encode_batch([example.question for example in examples])
+    question_ids = in_rows([ids[:max_query_length] for ids in questions])
+    rule = tokenizer, max_seq_length, doc_stride
+    inputs, windows, tokens = cut_into_arrays(passages, *rule, question_ids)
+
+    answers = [None if each.is_impossible else each.found_answer for each in examples]
+    places = tokens == _find_tokens(answers, passages)[:, windows.example_indices, None]
+    holds_answer = places.any(axis=2).all(axis=0)  # (W,)
+    without_answer = [
+        0 if each.is_impossible or answer else UNKNOWN_POSITION
+        for each, answer in zip(examples, answers, strict=True)
+    ]
+    absent = np.array(without_answer, int)[windows.example_indices]
+    starts, ends = np.where(holds_answer, places.argmax(axis=2), absent)
+    mask = inputs["input_mask"] > 0
+    indices, *of_tokens = windows
+    fields = indices, *(values[mask] for values in of_tokens)
+    labels = starts, ends, ~holds_answer & (absent == 0)
+    arrays = {
+        **without_padding(inputs),
+        **dict(zip(Windows._fields, fields, strict=True)),
+        **dict(zip(_LABELS, labels, strict=True)),
+    }
+    return {name: values.astype(np.int32) for name, values in arrays.items()}
+
+
+def _find_tokens(answers: Sequence[Answer | None], passages: TokensWithOffsets) -> np.ndarray:
+    """Returns the first and the last token of B answers among those of all passages, int64 (2, B).
+
+    They are -1 without an answer or a token. Characters without a token, such as white space at the end
+    of the passage, belong to the nearest token inside.
+    """
+    splits, starts, ends = (
+        values.numpy()
+        for values in (passages.ids.row_splits, passages.starts.values, passages.ends.values)
     )
-
-
-def _label(
-    example: SquadExample, answer: tuple[int, int] | None, start: int, end: int, offset: int
-) -> tuple[int, int, int]:
-    """Returns the labels of the window of tokens `start` to `end - 1`; an answer is (first, last)."""
-    if answer is None and not example.is_impossible:
-        return UNKNOWN_POSITION, UNKNOWN_POSITION, 0
-    if answer and start <= answer[0] and answer[1] < end:
-        return answer[0] - start + offset, answer[1] - start + offset, 0
-    return 0, 0, 1
+    found = np.full((2, len(answers)), -1)
+    for row, (answer, begin, end) in enumerate(zip(answers, splits[:-1], splits[1:], strict=True)):
+        if answer and begin < end:
+            first = begin + np.searchsorted(ends[begin:end], answer.start, side="right")
+            last_character = answer.start + len(answer.text) - 1
+            after = begin + np.searchsorted(starts[begin:end], last_character, side="right")
+            first = min(first, end - 1)
+            found[:, row] = first, max(first, after - 1)
+    return found
 
 
 def count_answer_tokens(examples: Sequence[SquadExample], windows: SquadWindows) -> np.ndarray:

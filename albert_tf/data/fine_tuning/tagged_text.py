@@ -7,19 +7,14 @@ counts once in the loss, and is predicted where it was learnt.
 import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.data.fine_tuning.conll import WORDS, Sentence, is_conll, read_conll
-from albert_tf.data.fine_tuning.features import Features
-from albert_tf.data.fine_tuning.packing import (
-    Passage,
-    cut_passage,
-    encode_passage,
-    find_max_context,
-)
+from albert_tf.data.fine_tuning.features import Features, concatenate, without_padding
 from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.data.fine_tuning.tags import (
     Span,
@@ -31,10 +26,18 @@ from albert_tf.data.fine_tuning.tags import (
     to_bio,
 )
 from albert_tf.data.fine_tuning.tsv import Example, check_label
+from albert_tf.data.fine_tuning.windows import (
+    Words,
+    chunks,
+    cut_into_arrays,
+    find_words,
+    in_rows,
+    tokenize,
+)
 from albert_tf.errors import InputError, warn
 from albert_tf.progress import SECONDS_WITHOUT_PROGRESS, Progress
 from albert_tf.tokenization import Tokenizer
-from albert_tf.tokenization.interface import WordTables, begin_words, word_tables
+from albert_tf.tokenization.interface import word_tables
 
 _TAGS = ("ner_tags", "tags", "labels")
 
@@ -211,24 +214,11 @@ def _shown(value: Any) -> str:
     return shown if len(shown) <= 80 else f"{shown[:80]}..."
 
 
-class Words(NamedTuple):
-    """The w words of some texts, in order: int64 (w,) each.
-
-    `tokens` are the indices of their first tokens, `starts` their first characters in the text, which are
-    not white space, and `ends` the characters after their last ones.
-    """
-
-    tokens: np.ndarray
-    starts: np.ndarray
-    ends: np.ndarray
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TaggingFeatures(Features):
     """The windows `[CLS] part of a text [SEP]` of n texts; `token_labels` has `label_ids` of words."""
 
     words: Words  # of all texts; their tokens are indices into `input_ids`
-    word_texts: np.ndarray  # index of each word's text, int64 (w,)
 
     @property
     def word_labels(self) -> np.ndarray:
@@ -243,62 +233,42 @@ def encode_tagged(
     max_seq_length: int,
     doc_stride: int,
 ) -> TaggingFeatures:
-    """Converts texts to ids. All of them have spans, or none. A text without tokens has no window.
+    """Converts texts to ids, cut as `cut_windows` does. A text without tokens has no window.
 
-    A window has at most `max_seq_length` tokens, special tokens included; neighbouring windows start
-    `doc_stride` tokens apart.
+    All texts have spans, or none.
     """
-    table, tables = TagTable.from_tags(tags), word_tables(tokenizer)
-    special = np.array([tokenizer.cls_id, tokenizer.sep_id], np.int32)
-    ids, lengths, words, labels = [], [], [], []
+    tables = word_tables(tokenizer)
+    parts, words = [], []
     count = 0
-    with Progress(
-        "making windows", "texts", len(examples), delay=SECONDS_WITHOUT_PROGRESS
-    ) as progress:
-        for example in examples:
-            passage = encode_passage(example.text_a, tokenizer)
-            starts, ends = cut_passage(len(passage.ids), max_seq_length - 2, doc_stride)
-            for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-                ids += [special[:1], passage.ids[start:end], special[1:]]
-            of_text = find_words(passage, example.text_a, tables)
-            if example.spans is not None:
-                labels.append(tag_words(of_text.starts, of_text.ends, example.spans, table))
-            # Special tokens come before the text's own: [CLS] of each window and [SEP] of those before.
-            window = find_max_context(starts, ends)[of_text.tokens]
-            window_starts = np.concatenate([[0], np.cumsum(ends - starts + 2)])
-            places = count + window_starts[window] + 1 + of_text.tokens - starts[window]
-            words.append(of_text._replace(tokens=places))
-            lengths.append(ends - starts + 2)
-            count += window_starts[-1]
-            progress.update()
-    none = np.zeros(0, np.int64)
-    words.append(Words(none, none, none))
-    joined = Words(*map(np.concatenate, zip(*words, strict=True)))
+    with (
+        tf.device("CPU"),
+        Progress(
+            "making windows", "texts", len(examples), delay=SECONDS_WITHOUT_PROGRESS
+        ) as progress,
+    ):
+        for chunk in chunks([example.text_a for example in examples]):
+            texts = [example.text_a for example in examples[chunk]]
+            tokens = tokenize(texts, tokenizer)
+            inputs, windows, _ = cut_into_arrays(tokens, tokenizer, max_seq_length, doc_stride)
+            parts.append(without_padding(inputs))
+            # Windows that score consecutive tokens are in order.
+            is_scored = windows.token_is_max_context[inputs["input_mask"] > 0]
+            places = count + np.flatnonzero(is_scored)
+            count += len(is_scored)
+            characters = in_rows([[*map(ord, text)] for text in texts])
+            firsts, numbers, *limits = map(np.asarray, find_words(tokens, characters, tables))
+            words.append((places[firsts], chunk.start + numbers, *limits))
+            progress.update(len(texts))
+    words = Words(*map(np.concatenate, zip(*words, strict=True)))
     token_labels = {}
-    if labels:
+    if examples and examples[0].spans is not None:
+        table = TagTable.from_tags(tags)
+        bounds = np.searchsorted(words.texts, np.arange(len(examples) + 1))
+        of_texts = itertools.starmap(slice, itertools.pairwise(bounds))
+        labels = [
+            tag_words(words.starts[part], words.ends[part], example.spans, table)
+            for example, part in zip(examples, of_texts, strict=True)
+        ]
         token_labels["label_ids"] = np.full(count, -1, np.int32)
-        token_labels["label_ids"][joined.tokens] = np.concatenate(labels)
-    lengths = np.concatenate([np.zeros(0, np.int32), *lengths]).astype(np.int32)
-    return TaggingFeatures(
-        input_ids=np.concatenate([special[:0], *ids]),
-        lengths=lengths,
-        first_lengths=lengths,
-        token_labels=token_labels,
-        words=joined,
-        word_texts=np.repeat(np.arange(len(words)), [len(each.tokens) for each in words]),
-    )
-
-
-def find_words(passage: Passage, text: str, tables: WordTables) -> Words:
-    """Returns the words of a text; a group of tokens without a visible character is none."""
-    before = np.concatenate([[2], tables.closes[passage.ids[:-1]]])[: len(passage.ids)]
-    ends_before = np.concatenate([[0], passage.ends[:-1]])[: len(passage.ids)]
-    begins = begin_words(tables.opens[passage.ids], before, passage.starts, ends_before)
-    tokens = np.flatnonzero(begins)
-    last_tokens = np.append(tokens, len(passage.ids))[1:] - 1
-    visible = np.flatnonzero([not char.isspace() for char in text])
-    firsts = np.searchsorted(visible, passage.starts[tokens])
-    afters = np.searchsorted(visible, passage.ends[last_tokens])
-    is_word = firsts < afters
-    firsts, afters = firsts[is_word], afters[is_word]
-    return Words(tokens[is_word], visible[firsts], visible[afters - 1] + 1)
+        token_labels["label_ids"][words.tokens] = np.concatenate(labels)
+    return TaggingFeatures(**concatenate(parts), token_labels=token_labels, words=words)

@@ -12,9 +12,10 @@ stays the same, no B or S begins another one, and no E or S has ended it.
 import dataclasses
 import itertools
 from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple, Self, TypeVar
+from typing import Literal, NamedTuple, Self
 
 import numpy as np
+import tensorflow as tf
 
 from albert_tf.data.fine_tuning.tsv import check_label
 from albert_tf.errors import InputError
@@ -27,9 +28,6 @@ _PREFIXES: dict[Scheme, dict[tuple[bool, bool], str]] = {
     "BIO": {(True, True): "B", (True, False): "B", (False, False): "I", (False, True): "I"},
     "BIOES": {(True, True): "S", (True, False): "B", (False, False): "I", (False, True): "E"},
 }
-
-# Arrays, or tensors.
-_Array = TypeVar("_Array")
 
 
 class Span(NamedTuple):
@@ -176,27 +174,24 @@ class TagTable:
         )
 
 
-def go_on(
-    label_ids: _Array, opens: _Array, label_ids_before: _Array, closes_before: _Array
-) -> _Array:
-    """Returns which words continue the span of the word before, bool (n,).
+def find_spans(
+    tags: tf.Tensor, texts: tf.Tensor, table: TagTable
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Finds the spans of n words.
 
-    The arguments are those of `TagTable` for each word's tag and for that of the word before, whose label
-    is -1 at the beginning of a text.
+    `tags`, int (n,), are those of the words, `texts`, int (n,), ascending, the text of each. Returns the
+    first and the last word of each span, int64 (spans,), and the index of its label, int32 (spans,).
     """
-    return (label_ids >= 0) & (label_ids == label_ids_before) & ~opens & ~closes_before
-
-
-def find_spans(tags: np.ndarray, is_first: np.ndarray, table: TagTable) -> np.ndarray:
-    """Returns the number of the span of each word, counted over all texts: int64 (n,), -1 for none.
-
-    `tags`, int (n,), are those of the words; `is_first`, bool (n,), are the first words of texts.
-    """
-    label_ids, closes = table.label_ids[tags], table.closes[tags]
-    before = np.where(is_first, -1, np.roll(label_ids, 1))
+    label_ids, opens, closes = (
+        tf.gather(values, tags) for values in (table.label_ids, table.opens, table.closes)
+    )
+    is_first = tf.concat([[True], texts[1:] != texts[:-1]], axis=0)[: tf.size(tags)]
+    before = tf.where(is_first, -1, tf.roll(label_ids, 1, axis=0))
     is_inside = label_ids >= 0
-    begins = is_inside & ~go_on(label_ids, table.opens[tags], before, np.roll(closes, 1))
-    return np.where(is_inside, np.cumsum(begins) - 1, -1)
+    goes_on = is_inside & (label_ids == before) & ~opens & ~tf.roll(closes, 1, axis=0)
+    firsts = tf.where(is_inside & ~goes_on)[:, 0]
+    lasts = tf.where(is_inside & ~tf.roll(goes_on, -1, axis=0))[:, 0]
+    return firsts, lasts, tf.gather(label_ids, firsts)
 
 
 def tag_words(

@@ -5,10 +5,9 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.data.batches import evaluation_batches
-from albert_tf.data.fine_tuning.packing import cut_passage, find_max_context
 from albert_tf.data.fine_tuning.squad_questions import Answer, SquadExample, read_squad
 from albert_tf.data.fine_tuning.squad_windows import UNKNOWN_POSITION, encode_windows
-from albert_tf.export.graph_windows import cut_windows
+from albert_tf.data.fine_tuning.windows import cut_windows
 from albert_tf.tokenization.in_graph import TokensWithOffsets
 from tests.data.squad_file import WordTokenizer, make_examples, make_windows, word_id
 from tests.helpers import shared_path
@@ -101,17 +100,17 @@ def test_labels_of_questions_without_an_answer():
 def test_most_context_is_by_the_originals_measure():
     """A last window that is 127 tokens shorter loses tokens with a little less context elsewhere."""
     length, size, stride = 257, 256, 128
-    starts, ends = cut_passage(length, size, stride)
+    starts = np.array([0, stride])
+    ends = np.array([size, length])
     tokens = np.arange(length)
     contexts = np.minimum(tokens - starts[:, None], ends[:, None] - 1 - tokens)
     scores = np.where(contexts >= 0, contexts + 0.01 * (ends - starts)[:, None], -1)
     best = scores.argmax(axis=0)
-    assert find_max_context(starts, ends).tolist() == best.tolist()
     places = tf.RaggedTensor.from_tensor(tokens[None])
     passage = TokensWithOffsets(tf.cast(places, tf.int32), places, places + 1)
-    graph = cut_windows(passage, 2, 3, size + 2, stride)
-    windows, positions = np.nonzero(graph.is_max_context)
-    assert windows.tolist() == best[graph.token_starts.numpy()[windows, positions]].tolist()
+    _, cut, _ = cut_windows(passage, 2, 3, size + 2, stride)
+    windows, positions = np.nonzero(cut.token_is_max_context)
+    assert windows.tolist() == best[cut.token_starts.numpy()[windows, positions]].tolist()
     assert len(windows) == length
 
 
@@ -138,7 +137,7 @@ def test_prediction_batches_match_their_passages():
         count, length = batch["input_ids"].shape
         passages = windows.passages(order[first : first + count], length)
         first += count
-        assert {array.shape[0] for array in vars(passages).values()} == {count}
+        assert {array.shape[0] for array in passages} == {count}
         is_passage = passages.token_ends > 0
         segments = batch["segment_ids"]
         assert (is_passage.sum(axis=1) == segments.sum(axis=1) - 1).all()

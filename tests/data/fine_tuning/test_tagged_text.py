@@ -9,16 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albert_tf.data.batches import make_batch
-from albert_tf.data.fine_tuning.packing import encode_passage
 from albert_tf.data.fine_tuning.tables import ColumnNames, Table
 from albert_tf.data.fine_tuning.tagged_text import (
     TaggedText,
     collect_labels,
     encode_tagged,
-    find_words,
     read_tagged,
 )
 from albert_tf.data.fine_tuning.tags import Span, make_tags
+from albert_tf.data.fine_tuning.windows import find_words, in_rows, tokenize
 from albert_tf.errors import InputError
 from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer, train_vocabulary
 from albert_tf.tokenization.interface import word_tables
@@ -270,7 +269,8 @@ def wordpiece(tmp_path_factory):
 
 
 def words_of(text, tokenizer):
-    words = find_words(encode_passage(text, tokenizer), text, word_tables(tokenizer))
+    characters = in_rows([[ord(char) for char in text]])
+    words = find_words(tokenize([text], tokenizer), characters, word_tables(tokenizer))
     return [text[start:end] for start, end in zip(words.starts, words.ends, strict=True)]
 
 
@@ -323,9 +323,8 @@ def test_each_word_is_labelled_in_one_window(tokenizer, length, stride):
     whole = encode_tagged(texts, TAGS, tokenizer, 1000, 1000)
     assert features.lengths.max() <= length
     assert len(whole) == len(texts)
-    for name in ("starts", "ends"):
+    for name in ("texts", "starts", "ends"):
         np.testing.assert_array_equal(getattr(features.words, name), getattr(whole.words, name))
-    np.testing.assert_array_equal(features.word_texts, whole.word_texts)
     for each in (features, whole):
         assert (each.token_labels["label_ids"] >= 0).sum() == len(each.words.tokens)
     ids = [each.input_ids[each.words.tokens] for each in (features, whole)]
@@ -339,6 +338,6 @@ def test_each_word_is_labelled_in_one_window(tokenizer, length, stride):
 def test_texts_without_tokens(tokenizer):
     texts = [TaggedText("", "\u200b"), TaggedText("", "cats"), TaggedText("", "\u200b")]
     features = encode_tagged(texts, TAGS, tokenizer, 9, 3)
-    assert features.word_texts.tolist() == [1]
+    assert features.words.texts.tolist() == [1]
     empty = encode_tagged(texts[:1], TAGS, tokenizer, 9, 3)
     assert (len(empty), len(empty.words.tokens)) == (0, 0)

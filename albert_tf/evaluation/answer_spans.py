@@ -1,7 +1,7 @@
-"""Finds the answers to questions in a graph, from what a model returns for windows of passages.
+"""Finds the answers to questions among the spans that a model predicts for windows of passages.
 
-The answer is the one that `albert_tf.evaluation` finds. Every choice there has its counterpart here, also
-between equal scores: `tf.math.top_k` and `tf.argmax` return the first of equal ones.
+The functions are TensorFlow's: exported models call them in their graphs, evaluation eagerly. Of equal
+scores the first counts, which is what `tf.math.top_k` and `tf.argmax` return on CPUs.
 """
 
 from collections.abc import Mapping
@@ -11,16 +11,82 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.fine_tuning.squad_windows import NO_SPAN_LOG_PROB, NO_WINDOW_SCORE
-from albert_tf.export.graph_windows import GraphWindows
-from albert_tf.layers.span_heads import IMPOSSIBLE
+from albert_tf.data.fine_tuning.windows import Windows
 from albert_tf.tokenization.graph_normalization import is_white_space, places_in_rows
 
 _NO_SPAN = np.float64("-inf")
 
 
+class Candidates(NamedTuple):
+    """What a head predicts for W windows: i starts and j ends of each of them, the best first."""
+
+    starts: tf.Tensor  # int32 (W, i), positions
+    ends: tf.Tensor  # int32 (W, i, j), or (W, 1, j) if they are the same for all starts
+    start_scores: tf.Tensor  # float (W, i), logits or log-probabilities
+    end_scores: tf.Tensor  # float, with the shape of the ends
+    null_scores: tf.Tensor  # float64 (W,), confidence that the window holds no answer
+    # Whether null scores are the scores of a span, that of `[CLS]`, so that the best answer's score has
+    # to be subtracted.
+    null_is_span: bool
+
+
+def find_candidates(
+    outputs: Mapping[str, tf.Tensor], input_mask: tf.Tensor, n_best_size: int
+) -> Candidates:
+    """Finds the spans that may be answers in what a span labeler returns for W windows.
+
+    With `start_logits` and `end_logits`, float (W, S), they are those between the `n_best_size` best
+    starts and ends. The null score is the score of `[CLS]` as start and end: Devlin et al. 2019,
+    https://arxiv.org/abs/1810.04805, section 4.3.
+
+    With `start_top_log_probs` and `start_top_index` (W, i), `end_top_log_probs` and `end_top_index`
+    (W, i * j), the j best ends of each of i starts, and `cls_logits` (W,), they are those of this beam.
+    """
+    if "cls_logits" in outputs:
+        starts = outputs["start_top_index"]
+        count = starts.shape[1]
+        beam = [tf.shape(starts)[0], count, outputs["end_top_index"].shape[1] // count]
+        return Candidates(
+            starts,
+            tf.reshape(outputs["end_top_index"], beam),
+            outputs["start_top_log_probs"],
+            tf.reshape(outputs["end_top_log_probs"], beam),
+            tf.cast(outputs["cls_logits"], tf.float64),
+            null_is_span=False,
+        )
+    start_logits, end_logits = (
+        tf.where(input_mask > 0, outputs[name], -np.inf) for name in ("start_logits", "end_logits")
+    )
+    count = tf.minimum(n_best_size, tf.shape(input_mask)[1])
+    start_scores, starts = tf.math.top_k(start_logits, count)
+    end_scores, ends = tf.math.top_k(end_logits, count)
+    return Candidates(
+        starts,
+        ends[:, None],
+        start_scores,
+        end_scores[:, None],
+        tf.cast(start_logits[:, 0], tf.float64) + tf.cast(end_logits[:, 0], tf.float64),
+        null_is_span=True,
+    )
+
+
+def are_valid(windows: Windows, candidates: Candidates, max_answer_length: int) -> tf.Tensor:
+    """Returns which spans may be answers, bool (W, i, j).
+
+    They are within the passage, short enough, and start in the window with most context.
+    """
+    is_passage = windows.token_ends > 0  # (W, S)
+    is_start = is_passage & windows.token_is_max_context
+    may_start = tf.gather(is_start, candidates.starts, batch_dims=1)
+    may_end = tf.gather(is_passage, candidates.ends, batch_dims=1)
+    lengths = candidates.ends - candidates.starts[..., None] + 1
+    return may_start[..., None] & may_end & (lengths >= 1) & (lengths <= max_answer_length)
+
+
 def find_answers(
     context: tf.Tensor,
-    windows: GraphWindows,
+    input_mask: tf.Tensor,
+    windows: Windows,
     outputs: Mapping[str, tf.Tensor],
     passage_lengths: tf.Tensor,
     n_best_size: int,
@@ -39,13 +105,15 @@ def find_answers(
         (B,), of the best span, whether it is the answer or not; `null_score`, float32 (B,), which is
         compared with the threshold.
     """
-    if "cls_logits" in outputs:
-        candidates = _conditional(outputs)
-    else:
-        candidates = _simple(windows, outputs, n_best_size)
-    totals = _score(windows, candidates, max_answer_length)
+    candidates = find_candidates(outputs, input_mask, n_best_size)
+    totals = tf.where(
+        are_valid(windows, candidates, max_answer_length),
+        tf.cast(candidates.start_scores, tf.float64)[..., None]
+        + tf.cast(candidates.end_scores, tf.float64),
+        _NO_SPAN,
+    )
     starts, ends, scores = _find_best_spans(windows, candidates, totals, passage_lengths)
-    lowest = tf.math.segment_min(candidates.null_scores, windows.examples)
+    lowest = tf.math.segment_min(candidates.null_scores, windows.example_indices)
     null_scores = tf.where(passage_lengths > 0, lowest, np.float64(NO_WINDOW_SCORE))
     if candidates.null_is_span:
         null_scores -= scores
@@ -94,20 +162,9 @@ def _cut_out(
     )
 
 
-class _Candidates(NamedTuple):
-    """What a head predicts for W windows: i starts and j ends for each of them, the best first."""
-
-    starts: tf.Tensor  # int32 (W, i), positions
-    ends: tf.Tensor  # int32 (W, i, j), positions
-    start_scores: tf.Tensor  # float32 (W, i)
-    end_scores: tf.Tensor  # float32 (W, i, j)
-    null_scores: tf.Tensor  # float64 (W,)
-    null_is_span: bool  # whether null scores are on the scale of a span's score
-
-
 def _find_best_spans(
-    windows: GraphWindows,
-    candidates: _Candidates,
+    windows: Windows,
+    candidates: Candidates,
     totals: tf.Tensor,
     passage_lengths: tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
@@ -123,14 +180,14 @@ def _find_best_spans(
 
     # The first of the best windows of each question.
     ragged = tf.RaggedTensor.from_value_rowids(
-        of_windows, windows.examples, nrows=tf.size(passage_lengths, tf.int64)
+        of_windows, windows.example_indices, nrows=tf.size(passage_lengths, tf.int64)
     )
     # One column more, which is never the first, for the case of no questions.
     of_questions = tf.pad(ragged.to_tensor(_NO_SPAN), [[0, 0], [0, 1]], constant_values=_NO_SPAN)
     best = ragged.row_starts() + tf.argmax(of_questions, axis=1)  # (B,)
     in_window = tf.gather(in_window, best)
     start = tf.gather(tf.gather(candidates.starts, best), in_window // shape[2], batch_dims=1)
-    ends = _with_rows(candidates.ends)
+    ends = _with_rows(tf.broadcast_to(candidates.ends, shape))
     end = tf.gather(tf.gather(ends, best), in_window, batch_dims=1)
     scores = tf.gather(of_windows, best)
     is_found = scores > _NO_SPAN
@@ -144,54 +201,7 @@ def _find_best_spans(
     )
 
 
-def _simple(
-    windows: GraphWindows, outputs: Mapping[str, tf.Tensor], n_best_size: int
-) -> _Candidates:
-    mask = windows.inputs["input_mask"] > 0
-    count = tf.minimum(n_best_size, tf.shape(mask)[1])
-    start_logits, end_logits = (
-        tf.where(mask, outputs[name], IMPOSSIBLE) for name in ("start_logits", "end_logits")
-    )
-    start_scores, starts = tf.math.top_k(start_logits, count)
-    end_scores, ends = tf.math.top_k(end_logits, count)
-    return _Candidates(
-        starts,
-        tf.repeat(ends[:, None], count, axis=1),
-        start_scores,
-        tf.repeat(end_scores[:, None], count, axis=1),
-        tf.cast(start_logits[:, 0], tf.float64) + tf.cast(end_logits[:, 0], tf.float64),
-        null_is_span=True,
-    )
-
-
-def _conditional(outputs: Mapping[str, tf.Tensor]) -> _Candidates:
-    starts = outputs["start_top_index"]
-    count = starts.shape[1]
-    beam = [tf.shape(starts)[0], count, outputs["end_top_index"].shape[1] // count]
-    return _Candidates(
-        starts,
-        tf.reshape(outputs["end_top_index"], beam),
-        outputs["start_top_log_probs"],
-        tf.reshape(outputs["end_top_log_probs"], beam),
-        tf.cast(outputs["cls_logits"], tf.float64),
-        null_is_span=False,
-    )
-
-
 def _with_rows(values: tf.Tensor) -> tf.Tensor:
     """Returns (W, ...) values as (W, n); TensorFlow infers no size where W is 0."""
     shape = tf.shape(values)
     return tf.reshape(values, [shape[0], tf.reduce_prod(shape[1:])])
-
-
-def _score(windows: GraphWindows, candidates: _Candidates, max_answer_length: int) -> tf.Tensor:
-    """Returns the scores of the spans, float64 (W, i, j), impossible if a span is not valid."""
-    is_passage = windows.token_ends > 0  # (W, S)
-    may_start = tf.gather(is_passage & windows.is_max_context, candidates.starts, batch_dims=1)
-    may_end = tf.gather(is_passage, candidates.ends, batch_dims=1)
-    lengths = candidates.ends - candidates.starts[..., None] + 1
-    is_valid = may_start[..., None] & may_end & (lengths >= 1) & (lengths <= max_answer_length)
-    totals = tf.cast(candidates.start_scores, tf.float64)[..., None] + tf.cast(
-        candidates.end_scores, tf.float64
-    )
-    return tf.where(is_valid, totals, _NO_SPAN)

@@ -1,0 +1,216 @@
+"""Cuts texts of any length into overlapping windows, whose tokens and words have exact offsets.
+
+Training and evaluation give these functions the tokens of `tokenize`, exported models those of their
+graph tokenizer. So a served model gives the answers that were evaluated.
+"""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from albert_tf.tokenization import Tokenizer
+from albert_tf.tokenization.graph_normalization import is_white_space, places_in_rows
+from albert_tf.tokenization.in_graph import TokensWithOffsets
+from albert_tf.tokenization.interface import WordTables, begin_words
+
+# Bounds the memory of padded windows.
+_CHARACTERS_AT_ONCE = 100_000
+
+# Among the windows of a text, a token is scored in the one that shows most context around it: the lesser
+# of the contexts to the left and to the right, plus this much per token of the window's part of the text
+# (the original's `_check_is_max_context`). The first of equal windows counts. So the windows that score
+# consecutive tokens are in order.
+_WINDOW_LENGTH_WEIGHT = 0.01
+
+
+def chunks(texts: Sequence[str]) -> Iterator[slice]:
+    """Yields slices of texts to cut at once, one or more."""
+    numbers = np.cumsum([len(text) for text in texts]) // _CHARACTERS_AT_ONCE
+    bounds = [0, *np.flatnonzero(np.diff(numbers)) + 1, len(texts)]
+    return itertools.starmap(slice, itertools.pairwise(bounds))
+
+
+def in_rows(rows: Sequence[Sequence[int]]) -> tf.RaggedTensor:
+    """Returns B rows of numbers as int32 (B, None)."""
+    values = np.fromiter(itertools.chain.from_iterable(rows), np.int32)
+    lengths = np.fromiter(map(len, rows), np.int64)
+    return tf.RaggedTensor.from_row_lengths(values, lengths, validate=False)
+
+
+def tokenize(texts: Sequence[str], tokenizer: Tokenizer) -> TokensWithOffsets:
+    """Returns the tokens of B texts."""
+    encoded = [tokenizer.encode_with_offsets(text) for text in texts]
+    ids = in_rows([ids for ids, _ in encoded])
+    spans = np.array([span for _, spans in encoded for span in spans], np.int64).reshape(-1, 2)
+    return TokensWithOffsets(ids, *map(ids.with_values, spans.T))
+
+
+class Words(NamedTuple):
+    """The w words of some texts, in order: int64 (w,) each, arrays or tensors."""
+
+    tokens: tf.Tensor  # index of the first token of each word
+    texts: tf.Tensor  # its text
+    starts: tf.Tensor  # its first character in the text, which is not white space
+    ends: tf.Tensor  # the character after its last one
+
+
+def find_words(tokens: TokensWithOffsets, characters: tf.RaggedTensor, tables: WordTables) -> Words:
+    """Finds the words of B texts, given as code points, int32 (B, None), and as tokens.
+
+    The tokens of a word are indices into those of all texts. A group of tokens without a visible
+    character is no word.
+    """
+    ids, starts, ends = (values.values for values in tokens)
+    texts, places = places_in_rows(tokens.ids.row_splits)
+    is_first = places == 0
+    begins = begin_words(
+        tf.gather(tables.opens, ids),
+        tf.where(is_first, 2, tf.roll(tf.gather(tables.closes, ids), 1, 0)),
+        starts,
+        tf.where(is_first, tf.zeros_like(ends), tf.roll(ends, 1, 0)),
+    )
+    firsts = tf.where(begins)[:, 0]
+    # The first token of each text begins a word, so no word spans two texts.
+    lasts = tf.concat([firsts[1:], tf.size(ids, tf.int64)[None]], axis=0)[: tf.size(firsts)] - 1
+    texts = tf.gather(texts, firsts)
+    offsets = tf.gather(characters.row_starts(), texts)
+    visible = tf.where(~is_white_space(characters.values))[:, 0]
+    from_visible, to_visible = (
+        tf.searchsorted(visible, offsets + limits, out_type=tf.int64)
+        for limits in (tf.gather(starts, firsts), tf.gather(ends, lasts))
+    )
+    kept = tf.where(from_visible < to_visible)[:, 0]
+    firsts, texts, offsets, from_visible, to_visible = (
+        tf.gather(values, kept) for values in (firsts, texts, offsets, from_visible, to_visible)
+    )
+    starts = tf.gather(visible, from_visible) - offsets
+    return Words(firsts, texts, starts, tf.gather(visible, to_visible - 1) + 1 - offsets)
+
+
+class Windows(NamedTuple):
+    """W windows of texts, padded to S; arrays or tensors."""
+
+    example_indices: tf.Tensor  # int (W,), the text of each window
+    token_starts: tf.Tensor  # int (W, S), the first character that each token stands for
+    token_ends: tf.Tensor  # int (W, S), the character after its last; 0 outside the text
+    # Whether it is a token of the text that no other window has more context around, bool (W, S).
+    token_is_max_context: tf.Tensor
+
+
+def cut_windows(
+    passages: TokensWithOffsets,
+    cls_id: int | tf.Tensor,
+    sep_id: int | tf.Tensor,
+    max_seq_length: int | tf.Tensor,
+    doc_stride: int | tf.Tensor,
+    question_ids: tf.RaggedTensor | None = None,
+) -> tuple[dict[str, tf.Tensor], Windows, tf.Tensor]:
+    """Cuts B passages into windows `[CLS] part of the passage [SEP]`.
+
+    With questions, int32 (B, None), they are `[CLS] question [SEP] part of the passage [SEP]`. A window
+    has at most `max_seq_length` tokens. Neighbouring windows start `doc_stride` tokens apart, at least 1,
+    but skip no token. The first window that reaches the end of the passage is its last one. A passage
+    without tokens gets one window without any passage.
+
+    Returns:
+        `input_ids`, `input_mask` and `segment_ids`, int32 (W, S), by name; the windows, in the order of
+        the passages; and the indices of their tokens among those of all passages, int64 (W, S), which
+        are the number of these outside the passage.
+    """
+    lengths = passages.ids.row_lengths()
+    # Number of tokens before the passage.
+    heads = tf.ones_like(lengths) if question_ids is None else question_ids.row_lengths() + 2
+    sizes = tf.cast(max_seq_length, tf.int64) - heads - 1
+    steps = tf.minimum(sizes, tf.cast(doc_stride, tf.int64))
+    rest = tf.maximum(lengths - sizes, tf.zeros_like(lengths))
+    counts = 1 - tf.math.floordiv(-rest, steps)
+    examples, numbers = places_in_rows(tf.pad(tf.cumsum(counts), [[1, 0]]))  # (W,)
+
+    begins = numbers * tf.gather(steps, examples)
+    ends = tf.minimum(begins + tf.gather(sizes, examples), tf.gather(lengths, examples))
+    first_lengths = tf.gather(heads, examples)[:, None]  # (W, 1)
+    totals = first_lengths + (ends - begins)[:, None] + 1
+    # No passage at all is cut like an empty one.
+    longest = tf.reduce_max(tf.pad(totals, [[0, 1], [0, 0]], constant_values=1))
+    positions = tf.range(longest)  # (S,)
+    is_passage = (positions >= first_lengths) & (positions < totals - 1)  # (W, S)
+    passage_starts = tf.gather(passages.ids.row_starts(), examples) + begins
+    # Indices into the tokens of all passages and one more after the last.
+    none = tf.size(passages.ids.values, tf.int64)
+    tokens = tf.where(is_passage, passage_starts[:, None] + positions - first_lengths, none)
+
+    def of_tokens(values: tf.Tensor) -> tf.Tensor:
+        return tf.gather(tf.pad(values, [[0, 1]]), tokens)  # (W, S)
+
+    is_sep = (positions == first_lengths - 1) | (positions == totals - 1)
+    others = tf.where(positions == 0, cls_id, tf.where(is_sep, sep_id, 0))
+    mask = positions < totals
+    if question_ids is None:
+        is_second = tf.zeros_like(mask)
+    else:
+        is_second = mask & (positions >= first_lengths)
+        is_question = (positions > 0) & (positions < first_lengths - 1)
+        questions = tf.gather(question_ids.row_starts(), examples)[:, None] + positions - 1
+        of_question = tf.gather(
+            tf.pad(question_ids.values, [[0, 1]]), tf.where(is_question, questions, 0)
+        )
+        others = tf.where(is_question, of_question, others)
+    best = of_tokens(_find_max_context(passages.ids, lengths, sizes, steps, counts))
+    inputs = {
+        "input_ids": of_tokens(passages.ids.values) + others,
+        "input_mask": tf.cast(mask, tf.int32),
+        "segment_ids": tf.cast(is_second, tf.int32),
+    }
+    windows = Windows(
+        examples,
+        token_starts=of_tokens(passages.starts.values),
+        token_ends=of_tokens(passages.ends.values),
+        token_is_max_context=is_passage & (best == numbers[:, None]),
+    )
+    return inputs, windows, tokens
+
+
+# Operation by operation, a short text takes ten times as long.
+_cut_windows = tf.function(cut_windows, autograph=False, reduce_retracing=True)
+
+
+def cut_into_arrays(
+    passages: TokensWithOffsets,
+    tokenizer: Tokenizer,
+    max_seq_length: int,
+    doc_stride: int,
+    question_ids: tf.RaggedTensor | None = None,
+) -> tuple[dict[str, np.ndarray], Windows, np.ndarray]:
+    """Does what `cut_windows` does outside of graphs, but a passage without tokens gets no window."""
+    # As tensors, since each number would have a graph of its own.
+    rule = map(tf.constant, (tokenizer.cls_id, tokenizer.sep_id, max_seq_length, doc_stride))
+    cut = _cut_windows(passages, *rule, question_ids)
+    has_passage = np.any(cut[-1] < tf.size(passages.ids.values, tf.int64), axis=1)
+    return tf.nest.map_structure(lambda each: each.numpy()[has_passage], cut)
+
+
+def _find_max_context(passages: tf.RaggedTensor, *cut: tf.Tensor) -> tf.Tensor:
+    """Returns the number of the window with most context around each token, int64 (tokens,).
+
+    `cut` are, int64 (B,) each, the lengths of the passages, the greatest length of a window, the distance
+    of the starts of two windows, and the number of windows.
+    """
+    rows, tokens = places_in_rows(passages.row_splits)
+    tokens = tokens[:, None]  # (tokens, 1)
+    # As many windows as can hold a token, up to the last that begins at or before it.
+    _, sizes, steps, _ = cut
+    overlap = tf.reduce_max(tf.pad(-tf.math.floordiv(-sizes, steps), [[0, 1]], constant_values=1))
+    lengths, sizes, steps, counts = (tf.gather(of_rows, rows)[:, None] for of_rows in cut)
+    windows = tf.math.floordiv(tokens, steps) + tf.range(1 - overlap, 1)  # (tokens, overlap)
+    begins = windows * steps
+    ends = tf.minimum(begins + sizes, lengths)
+    context = tf.minimum(tokens - begins, ends - 1 - tokens)
+    score = tf.cast(context, tf.float64) + _WINDOW_LENGTH_WEIGHT * tf.cast(
+        ends - begins, tf.float64
+    )
+    is_window = (windows >= 0) & (windows < counts) & (context >= 0)
+    best = tf.argmax(tf.where(is_window, score, np.float64("-inf")), axis=1)
+    return tf.gather(windows, best, batch_dims=1)
