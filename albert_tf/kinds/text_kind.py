@@ -12,7 +12,7 @@ from albert_tf.data.fine_tuning.features import (
     Features,
     WindowFeatures,
     encode_examples,
-    encode_windows,
+    encode_long_texts,
 )
 from albert_tf.data.fine_tuning.packing import cut_in_graph, encode_in_graph
 from albert_tf.data.fine_tuning.tables import ColumnNames, Table
@@ -131,7 +131,7 @@ class LongTextKind(LongTextFlags, TextKind):
         return fitted
 
     def encode(self, examples, tokenizer) -> Features:
-        encode = encode_windows if self._has_windows else encode_examples
+        encode = encode_long_texts if self._has_windows else encode_examples
         return encode(examples, self.accepted_labels, tokenizer, self.max_seq_length)
 
     def decode(self, examples, features: Features, batches) -> np.ndarray:

@@ -126,7 +126,7 @@ def encode_examples(
     return _encode(pairs, tokenizer, cut, _named_labels(examples, labels))
 
 
-def encode_windows(
+def encode_long_texts(
     examples: Sequence[Example], labels: Labels, tokenizer: Tokenizer, max_seq_length: int
 ) -> WindowFeatures:
     """Converts single texts of any length to windows; see `packing.window_begin`.

@@ -98,7 +98,9 @@ def _encode_chunk(
     numbers = {text: number for number, text in enumerate({each.context: 0 for each in examples})}
     tokens = tokenize(list(numbers), tokenizer)
     rows = np.array([numbers[example.context] for example in examples], np.int64)
-    passages = TokensWithOffsets(*(tf.gather(values, rows) for values in tokens))
+    passages = tokens
+    if len(numbers) < len(examples):
+        passages = TokensWithOffsets(*(tf.gather(values, rows) for values in tokens))
     questions = tokenizer.encode_batch([example.question for example in examples])
     question_ids = in_rows([ids[:max_query_length] for ids in questions])
     rule = tokenizer, max_seq_length, doc_stride
