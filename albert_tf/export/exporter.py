@@ -49,8 +49,8 @@ class ExportDetails:
 
     Attributes:
         export_format: SavedModels, or a file for LiteRT, OpenVINO or ONNX Runtime.
-        export_weights: type of the stored matrices: float16 (LiteRT, ONNX) or int8; None for the type
-            that the model computes in.
+        export_weights: type of the matrices in a file of another runtime: float16 (LiteRT, ONNX) or int8;
+            None for the type that the model computes in.
         evaluations: for the model card: name of the evaluated data -> metrics.
         calibration: inputs of the model, int32 (1, S) each, with choices (1, C, S). OpenVINO in int8
             estimates the ranges of activations from them.
@@ -116,8 +116,7 @@ class _Export:
 
     def write_saved_models(self) -> dict[str, str]:
         """Writes the model of ids and, with TensorFlow Text, that of texts."""
-        weights = self.details.export_weights
-        ids_model = IdsModel(self.model, self.kind, weights == "int8")
+        ids_model = IdsModel(self.model, self.kind)
         modules = {"ids": ids_model}
         if can_write_text(self.export_dir, "text"):
             modules["text"] = TextModel(ids_model, self.kind, self.tokenizer)
@@ -127,7 +126,7 @@ class _Export:
                 with files.explain_refusal(paths[name]):
                     tf.saved_model.save(module, folder, signatures={"serving_default": signature})
                 specs = input_specs(signature), signature.structured_outputs
-                self._describe(folder, weights or self.model.compute_dtype, specs, {})
+                self._describe(folder, self.model.compute_dtype, specs, {})
                 if name == "text":
                     warmup.write_batching_parameters(folder, specs[1])
                 if warmup.is_available():

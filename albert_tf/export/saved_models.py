@@ -55,14 +55,11 @@ def trace(function: Callable, **specs: tf.TensorSpec) -> tf.types.experimental.C
 
 
 class IdsModel(tf.Module):
-    """Maps ids to predictions; its SavedModel needs TensorFlow alone.
+    """Maps ids to predictions; its SavedModel needs TensorFlow alone."""
 
-    With `int8` it stores matrices in int8.
-    """
-
-    def __init__(self, model: keras.Model, kind: Any, int8: bool):
+    def __init__(self, model: keras.Model, kind: Any):
         super().__init__()
-        self.weights = make_exported_weights(model, int8)
+        self.weights = make_exported_weights(model)
 
         # The closures keep the Keras model out of what the module tracks.
         def predict(input_ids, input_mask, segment_ids):

@@ -16,6 +16,8 @@ StrategyName = Literal["one_device", "mirrored", "multi_worker_mirrored", "tpu"]
 Form = Literal["saved_model", "tflite", "openvino", "onnx"]
 Weights = Literal["float16", "int8"]
 
+_FORMS_OF_WEIGHTS = {"float16": ["tflite", "onnx"], "int8": ["tflite", "openvino", "onnx"]}
+
 # Modules that write a form. The extra of this package that installs them has the name of the form.
 _MODULES = {
     "onnx": ("onnx", "onnxruntime", "tf2onnx"),
@@ -53,9 +55,10 @@ def check_form(form: str, weights: str | None, has_examples: bool = True) -> Non
             "export_weights=int8: for OpenVINO, ranges are estimated on examples; expected a command "
             "with --do_train or --do_eval"
         )
-    if weights == "float16" and form not in ("tflite", "onnx"):
+    forms = _FORMS_OF_WEIGHTS.get(weights, [form])
+    if form not in forms:
         raise InputError(
-            f"export_weights=float16: expected export_format=tflite or onnx; received {form}"
+            f"export_weights={weights}: expected export_format={' or '.join(forms)}; received {form}"
         )
     check_installed(form, "export_format")
 

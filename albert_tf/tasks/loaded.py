@@ -169,8 +169,8 @@ class Loaded:
         Args:
             export_dir: parent of the written folders.
             format: `saved_model`, `tflite`, `openvino` or `onnx`.
-            weights: `int8` (for OpenVINO the commands only, which have examples to choose its ranges by),
-                `float16` (LiteRT, ONNX), or None for the type that the model computes in.
+            weights: `int8` (not SavedModels; OpenVINO by the commands only, which have examples to choose
+                its ranges by), `float16` (LiteRT, ONNX), or None for the type that the model computes in.
 
         Returns:
             The written folders: `ids` and `text`, or the one of another format.

@@ -104,8 +104,8 @@ class ExportOptions:
         "saved_model",
     )
     export_weights: Weights | None = option(
-        "Data type of the exported matrices: int8, or float16 (LiteRT, ONNX). Default: that of the "
-        "model's computations.",
+        "Data type of the matrices in a file of another runtime: int8, or float16 (LiteRT, ONNX). "
+        "Default: that of the model's computations.",
         None,
     )
 

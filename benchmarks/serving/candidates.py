@@ -244,7 +244,7 @@ CANDIDATES = {
 }
 # The precisions of each runtime.
 PRECISIONS = {
-    OURS: ("fp32", "bf16", "int8"),
+    OURS: ("fp32", "bf16"),
     OPENVINO: ("fp32", "bf16", "int8"),
     ONNX_RUNTIME: ("fp32", "int8"),
     TRANSFORMERS: ("fp32", "bf16"),

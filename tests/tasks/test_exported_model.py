@@ -57,7 +57,7 @@ def test_assets_and_card_say_what_the_model_is(trained, exported):
 @pytest.mark.parametrize(
     ("form", "weights", "evaluations"),
     [
-        pytest.param("saved_model", "int8", ["as exported"], marks=pytest.mark.slow),
+        pytest.param("saved_model", None, ["as exported"], marks=pytest.mark.slow),
         ("tflite", "float16", ["before the conversion"]),
         *(
             (form, weights, ["as exported", "before the conversion"])

@@ -155,6 +155,11 @@ LINES = {"input_file": "-", "output_file": "x.npy"}
         (GLUE, {"race_level": "high"}, "--race_level=high: expected --task_name=race"),
         (TRAINED, {**EXPORT, "export_weights": "float16"}, "export_weights=float16: expected exp"),
         (TRAINED, {"export_weights": "int8"}, "--export_weights=int8: expected --e"),
+        (
+            TRAINED,
+            {**EXPORT, "export_weights": "int8"},
+            "export_weights=int8: expected export_form",
+        ),
         (TRAINED, OPENVINO_INT8, "export_weights=int8: for OpenVINO, ranges are estimated"),
         (SQUAD, {"train_file": None}, "--task_name=squad: expected --train_file; received none"),
         (SQUAD, {"predict_file": None}, "--task_name=squad: expected --predict_file; receiv"),

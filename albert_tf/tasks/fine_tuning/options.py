@@ -22,7 +22,6 @@ from albert_tf.data.fine_tuning.task_table import (
 from albert_tf.errors import InputError
 from albert_tf.options import option
 from albert_tf.options.kinds import KIND_FLAGS, with_kind_options
-from albert_tf.options.parts import Weights
 from albert_tf.tasks.training_options import (
     MAX_BATCH_SIZE,
     PAPER,
@@ -158,13 +157,6 @@ class _FineTuningOptions(ColumnNames, ExportOptions, TrainingOptions):
     )
     reset_head: bool = option(
         "Initialise the head randomly, even if --init_checkpoint has one.", False
-    )
-    export_dir: str | None = option("Folder to export the best checkpoint to.", None)
-    export_weights: Weights | None = option(
-        "Data type of the exported matrices: int8, or float16 (LiteRT, ONNX). Default: that of the "
-        "model's computations. With int8, evaluation uses the rounded weights too; files for OpenVINO "
-        "and ONNX Runtime are evaluated themselves.",
-        None,
     )
 
     def __post_init__(self):

@@ -20,7 +20,6 @@ from albert_tf.export import ExportDetails, export
 from albert_tf.export.exporter import OF_RUNTIMES
 from albert_tf.export.runtimes import Predict
 from albert_tf.export.saved_models import INPUTS
-from albert_tf.export.weights import round_to_int8
 from albert_tf.kinds import Kind
 from albert_tf.model_folder import find_best, replace_own
 from albert_tf.models import AlbertEncoder
@@ -221,23 +220,16 @@ class _Run:
         )
 
     def _load_best_checkpoint(self) -> None:
-        """Loads the best checkpoint of `--output_dir`, and rounds it as `--export_weights` says."""
-        model = self.evaluator.model
-        load_checkpoint(model, self.options.output_dir).check_complete()
+        """Loads the best checkpoint of `--output_dir`."""
+        load_checkpoint(self.evaluator.model, self.options.output_dir).check_complete()
         self.kind = self.kind.stored
-        if self.options.export_weights == "int8" and not self._evaluates_file:
-            round_to_int8(model)
-
-    @property
-    def _evaluates_file(self) -> bool:
-        """Whether the exported file is evaluated, rather than a model like it."""
-        return self.options.export_format in OF_RUNTIMES
 
     def _export_details(self, metrics: dict[str, float]) -> ExportDetails:
         """Returns the form of the export, and the metrics for its model card."""
         options = self.options
         # Other formats are converted after this evaluation.
         is_exported = options.export_format == "saved_model"
+        evaluates_file = options.export_format in OF_RUNTIMES
         evaluations = {
             "as exported" if is_exported else "before the conversion": metrics,
             "best checkpoint in training": best_metrics(options.output_dir),
@@ -247,7 +239,7 @@ class _Run:
             options.export_weights,
             {name: values for name, values in evaluations.items() if values},
             self._calibration_inputs() if options.calibrates else (),
-            self._evaluate_exported if options.do_eval and self._evaluates_file else None,
+            self._evaluate_exported if options.do_eval and evaluates_file else None,
         )
 
     def _calibration_inputs(self) -> list[dict[str, np.ndarray]]:
