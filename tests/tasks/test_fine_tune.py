@@ -168,3 +168,10 @@ def test_parts_that_are_not_trainable_keep_their_values(data, trained, tmp_path,
         )
         is_same = all(np.array_equal(old, new) for old, new in pairs)
         assert is_same == (part not in moved)
+
+
+def test_what_has_no_head_needs_other_parts_to_train(data, trained, tmp_path):
+    pairs = [{"text_a": "a cat", "text_b": "the old cat"}] * 20
+    how = {**flags(data), "kind": "embedding", "output_dir": tmp_path / "out"}
+    with pytest.raises(InputError, match=r"^--trainable=head: embedding has no head; expected emb"):
+        albert_tf.fine_tune(str(trained / "best"), pairs, trainable="head", **how)

@@ -210,6 +210,12 @@ class _Run:
         def make_model() -> keras.Model:
             encoder = AlbertEncoder(self.config, seed=seed, dtype=dtype)
             model = kind.make_model(encoder, options.classifier_dropout, seed + 1, dtype)
+            has_head = len(model.weights) > len(encoder.weights)
+            if not has_head and {"embedding", "blocks"} <= {*options.frozen_parts}:
+                raise InputError(
+                    f"--trainable={options.trainable}: {kind.name} has no head; expected embedding "
+                    "or blocks"
+                )
             for part in options.frozen_parts:
                 for layer in tf.nest.flatten(getattr(encoder, part)):
                     layer.trainable = False
