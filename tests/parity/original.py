@@ -28,7 +28,7 @@ def official_tokenizer(lower_case: bool = True) -> AlbertTokenizer:
 def without_normalization():
     """Returns a context in which tokenizers take text as it is."""
     name = "albert_tf.tokenization.sentencepiece_tokenizer.normalize_text"
-    return mock.patch(name, lambda text, lower_case: text)
+    return mock.patch(name, lambda text, *_: text)
 
 
 def by_original_name(
