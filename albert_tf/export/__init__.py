@@ -1,7 +1,7 @@
 """Exports trained models: SavedModels, files for LiteRT, reusable encoders."""
 
-from albert_tf.export.exporter import ExportDetails, export
+from albert_tf.export.exporter import export
 from albert_tf.export.reusable import export_reusable
 from albert_tf.export.saved_models import ExportedModel
 
-__all__ = ["ExportDetails", "ExportedModel", "export", "export_reusable"]
+__all__ = ["ExportedModel", "export", "export_reusable"]

@@ -13,6 +13,7 @@ line. An ONNX model has these files beside its card, where Hugging Face's librar
 import dataclasses
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import keras
@@ -43,30 +44,6 @@ Evaluations = Mapping[str, Mapping[str, float]]
 OF_RUNTIMES = ("openvino", "onnx")
 
 
-@dataclasses.dataclass(frozen=True)
-class ExportDetails:
-    """The form of an exported model, and what accompanies it.
-
-    Attributes:
-        export_format: SavedModels, or a file for LiteRT, OpenVINO or ONNX Runtime.
-        export_weights: type of the matrices in a file of another runtime: float16 (LiteRT, ONNX) or int8;
-            None for the type that the model computes in.
-        evaluations: for the model card: name of the evaluated data -> metrics.
-        calibration: inputs of the model, int32 (1, S) each, with choices (1, C, S). OpenVINO in int8
-            estimates the ranges of activations from them.
-        evaluate: evaluates the file for OpenVINO or ONNX Runtime, given as a function from a batch to
-            its outputs, for the model card.
-    """
-
-    export_format: Form = "saved_model"
-    export_weights: Weights | None = None
-    evaluations: Evaluations = dataclasses.field(default_factory=dict)
-    calibration: Sequence[runtimes.Arrays] = ()
-    evaluate: Callable[[runtimes.Predict], Mapping[str, float]] | None = None
-
-
-_SAVED_MODELS = ExportDetails()
-
 # The type of the weights, the inputs, a function that runs the file, and the signature it was made of.
 _Written = tuple[str, Specs, runtimes.Run, tf.types.experimental.ConcreteFunction]
 
@@ -76,7 +53,12 @@ def export(
     kind: Any,
     tokenizer: Tokenizer,
     export_dir: str,
-    details: ExportDetails = _SAVED_MODELS,
+    form: Form = "saved_model",
+    weights: Weights | None = None,
+    *,
+    evaluations: Evaluations = MappingProxyType({}),
+    calibration: Sequence[runtimes.Arrays] = (),
+    evaluate: Callable[[runtimes.Predict], Mapping[str, float]] | None = None,
 ) -> dict[str, str]:
     """Writes the next version of a trained model; its number is one above the greatest of its form.
 
@@ -85,7 +67,14 @@ def export(
         kind: its `albert_tf.kinds.Kind`.
         tokenizer: the tokenizer that the model was trained with.
         export_dir: parent of the models' folders.
-        details: the form, and what accompanies the model.
+        form: SavedModels, or a file for LiteRT, OpenVINO or ONNX Runtime.
+        weights: type of the matrices in a file of another runtime: float16 (LiteRT, ONNX) or int8; None
+            for the type that the model computes in.
+        evaluations: for the model card: name of the evaluated data -> metrics.
+        calibration: inputs of the model, int32 (1, S) each, with choices (1, C, S). OpenVINO in int8
+            estimates the ranges of activations from them.
+        evaluate: evaluates the file for OpenVINO or ONNX Runtime, given as a function from a batch to
+            its outputs, for the model card.
 
     Returns:
         The written folders: `ids` and, with TensorFlow Text, `text`; or the one of another form.
@@ -94,14 +83,11 @@ def export(
         InputError: the model has no such form, or a package that writes it is missing.
         StoppedError: the file system refuses.
     """
-    check_form(
-        details.export_format, details.export_weights, has_examples=bool(details.calibration)
-    )
-    kind.check_export(details.export_format, tokenizer)
-    this = _Export(model, kind, tokenizer, export_dir, details)
-    return (
-        this.write_saved_models() if details.export_format == "saved_model" else this.write_file()
-    )
+    check_form(form, weights, has_examples=bool(calibration))
+    kind.check_export(form, tokenizer)
+    how = form, weights, evaluations, calibration, evaluate
+    this = _Export(model, kind, tokenizer, export_dir, *how)
+    return this.write_saved_models() if form == "saved_model" else this.write_file()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,7 +98,11 @@ class _Export:
     kind: Any
     tokenizer: Tokenizer
     export_dir: str
-    details: ExportDetails
+    form: Form
+    weights: Weights | None
+    evaluations: Evaluations
+    calibration: Sequence[runtimes.Arrays]
+    evaluate: Callable[[runtimes.Predict], Mapping[str, float]] | None
 
     def write_saved_models(self) -> dict[str, str]:
         """Writes the model of ids and, with TensorFlow Text, that of texts."""
@@ -136,27 +126,27 @@ class _Export:
 
     def write_file(self) -> dict[str, str]:
         """Writes the file for another runtime."""
-        details, form = self.details, self.details.export_format
+        form = self.form
         with write_next_version(self.export_dir, [form]) as (paths, incomplete):
             folder, evaluations = incomplete[form], {}
             tf.io.gfile.makedirs(folder)
             if form == "tflite":
                 path = os.path.join(folder, runtimes.TFLITE_FILE)
-                runtimes.write_tflite(self.model, self.kind, path, details.export_weights)
+                runtimes.write_tflite(self.model, self.kind, path, self.weights)
                 stored_in, specs = "float32", ()
             else:
                 write = self._write_onnx if form == "onnx" else self._write_openvino
                 stored_in, inputs, run, signature = write(folder)
                 specs = inputs, signature.structured_outputs
-                if details.evaluate:
-                    metrics = details.evaluate(runtimes.in_graph(run, signature))
+                if self.evaluate:
+                    metrics = self.evaluate(runtimes.in_graph(run, signature))
                     evaluations = {"as exported": metrics}
-            self._describe(folder, details.export_weights or stored_in, specs, evaluations)
+            self._describe(folder, self.weights or stored_in, specs, evaluations)
         return paths
 
     def _write_onnx(self, folder: str) -> _Written:
         module = onnx_models.onnx_module(self.model, self.kind)
-        path = onnx_models.write_onnx(module, folder, self.details.export_weights)
+        path = onnx_models.write_onnx(module, folder, self.weights)
         inputs = onnx_models.onnx_inputs(module)
         return "float32", inputs, onnx_models.load_onnx(path), module.serve
 
@@ -168,11 +158,11 @@ class _Export:
 
         unchecked = UncheckedModel(self.model, predict, ids_specs(self.kind))
         model = runtimes.convert_to_openvino(unchecked)
-        is_int8 = self.details.export_weights == "int8"
+        is_int8 = self.weights == "int8"
         # What the file computes in, apart from its products in int8.
         is_bfloat16 = self.model.compute_dtype == "bfloat16" and not is_int8
         if is_int8:
-            model = runtimes.quantize(model, self.details.calibration, self.model)
+            model = runtimes.quantize(model, self.calibration, self.model)
         elif is_bfloat16:
             runtimes.store_in_bfloat16(model)
         run = runtimes.compile_openvino(model, is_bfloat16)
@@ -192,10 +182,10 @@ class _Export:
         contents = tokenizer_files(self.tokenizer, self.model.config, self.kind)
         if self.kind.labels:
             contents[LABELS_FILE] = "".join(f"{label}\n" for label in self.kind.labels).encode()
-        is_onnx = self.details.export_format == "onnx"
+        is_onnx = self.form == "onnx"
         place = folder if is_onnx else assets_folder(folder)
         write_description(place, self.model, self.kind, contents)
-        evaluations = {**evaluations, **self.details.evaluations}
+        evaluations = {**evaluations, **self.evaluations}
         card = "\n\n".join(self._card_sections(stored_in, specs, evaluations)) + "\n"
         files.write_text(os.path.join(folder, CARD_FILE), card)
 
@@ -204,7 +194,7 @@ class _Export:
     ) -> Iterator[str]:
         """Yields the paragraphs of the model card, in Markdown."""
         config, tokenizer = self.model.encoder.config, self.tokenizer
-        is_saved_model = self.details.export_format == "saved_model"
+        is_saved_model = self.form == "saved_model"
         yield f"# {type(self.model).__name__}"
         yield (
             f"{config.num_hidden_layers} layers of width {config.hidden_size}, "
@@ -238,7 +228,7 @@ class _Export:
         yield _metrics_table(evaluations)
         yield "## Files"
         of_saved_model = " `albert_tf.load` predicts, evaluates and embeds with this folder."
-        place = "This folder" if self.details.export_format == "onnx" else "`assets/`"
+        place = "This folder" if self.form == "onnx" else "`assets/`"
         yield (
             f"{place} holds the config, which also names the kind of the model, and the vocabulary."
             + of_saved_model * is_saved_model

@@ -15,7 +15,7 @@ from albert_tf.backends import require_tensorflow
 from albert_tf.data.fine_tuning.tables import ColumnNames, Table
 from albert_tf.errors import InputError
 from albert_tf.evaluation.masked_lm import Filling, fill_mask
-from albert_tf.export import ExportDetails, ExportedModel, export
+from albert_tf.export import ExportedModel, export
 from albert_tf.files import as_path
 from albert_tf.kinds import Embedding, Kind
 from albert_tf.models import AlbertEmbedder, AlbertEncoder, AlbertPretrainer
@@ -183,8 +183,8 @@ class Loaded:
             raise InputError(
                 "an exported model cannot be exported again; expected a trained folder"
             )
-        details = ExportDetails(format, weights)
-        return export(main.model, main.kind, main.tokenizer, as_path(export_dir), details)
+        of_model = main.model, main.kind, main.tokenizer
+        return export(*of_model, as_path(export_dir), format, weights)
 
     @property
     def _main(self) -> "Loaded":

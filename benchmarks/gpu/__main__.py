@@ -30,7 +30,7 @@ import time
 
 from albert_tf import command_line
 from albert_tf.config import AlbertConfig
-from albert_tf.export import ExportDetails, export
+from albert_tf.export import export
 from albert_tf.kinds import Classification
 from albert_tf.models import AlbertClassifier
 from albert_tf.options import option
@@ -148,7 +148,7 @@ def time_serving(options: GpuOptions, folder: str) -> None:
     for policy in KERAS_POLICIES.values():
         model = AlbertClassifier.from_encoder_config(config, num_classes=2, seed=0, dtype=policy)
         export_dir = f"{folder}/{policy}"
-        export(model, kind, tokenizer, export_dir, ExportDetails())
+        export(model, kind, tokenizer, export_dir)
         arguments = {
             str(size): {"folder": export_dir, "length": options.serving_length}
             for size in BATCH_SIZES

@@ -105,7 +105,7 @@ def write_folder(
 ) -> None:
     """Writes one classifier, with one set of weights, in the form that each candidate reads."""
     from albert_tf.conversion import save_model
-    from albert_tf.export import ExportDetails, export
+    from albert_tf.export import export
     from albert_tf.kinds import Classification
     from albert_tf.models import AlbertClassifier, AlbertEncoder
     from albert_tf.tokenization import AlbertTokenizer
@@ -127,9 +127,9 @@ def write_folder(
         for precision in precisions:
             if name in names and precision in PRECISIONS[name]:
                 weights = "int8" if precision == "int8" else None
-                details = ExportDetails(form, weights, calibration=calibration)
                 kind = Classification(labels=tuple(LABELS), max_seq_length=MAX_SEQ_LENGTH)
-                export(make_model(precision), kind, tokenizer, f"{folder}/{precision}", details)
+                where = tokenizer, f"{folder}/{precision}", form, weights
+                export(make_model(precision), kind, *where, calibration=calibration)
     if {TRANSFORMERS, COMPILED} & set(names):
         hugging_face = os.path.join(folder, candidates.HUGGING_FACE)
         more_files = hugging_face_files(tokenizer, config.max_position_embeddings)

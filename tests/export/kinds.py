@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from albert_tf.data.batches import make_batch
 from albert_tf.data.fine_tuning.tsv import Example
-from albert_tf.export import ExportDetails, export
+from albert_tf.export import export
 from albert_tf.kinds import (
     Classification,
     Embedding,
@@ -117,8 +117,7 @@ def make_model(kind):
 
 
 def export_kind(kind, model, tokenizer, export_dir, form, weights=None, **more):
-    details = ExportDetails(form, weights, **more)
-    return export(model, OF_NAMES[kind], tokenizer, export_dir, details)
+    return export(model, OF_NAMES[kind], tokenizer, export_dir, form, weights, **more)
 
 
 def make_inputs(kind):

@@ -16,7 +16,7 @@ from albert_tf.checkpoints.loading import load_checkpoint
 from albert_tf.config import AlbertConfig
 from albert_tf.data.batches import make_batch
 from albert_tf.errors import InputError, name_place
-from albert_tf.export import ExportDetails, export
+from albert_tf.export import export
 from albert_tf.export.exporter import OF_RUNTIMES
 from albert_tf.export.runtimes import Predict
 from albert_tf.export.saved_models import INPUTS
@@ -149,13 +149,10 @@ class _Run:
                 metrics = self._write_evaluation(predictions)
         if "test" in self.data.sets:
             self._write_predictions()
-        of_model = self.kind, self.data.tokenizer
         if options.export_dir:
-            details = self._export_details(metrics)
-            paths = export(self.evaluator.model, *of_model, options.export_dir, details)
-            print("\n".join(f"exported {path}" for path in paths.values()))
+            self._export(metrics)
         if options.lines_file:
-            predict_file(options, *of_model, self.evaluator)
+            predict_file(options, self.kind, self.data.tokenizer, self.evaluator)
         return metrics
 
     def _train(self, callback: Callback | None) -> None:
@@ -230,23 +227,28 @@ class _Run:
         load_checkpoint(self.evaluator.model, self.options.output_dir).check_complete()
         self.kind = self.kind.stored
 
-    def _export_details(self, metrics: dict[str, float]) -> ExportDetails:
-        """Returns the form of the export, and the metrics for its model card."""
+    def _export(self, metrics: dict[str, float]) -> None:
+        """Exports the model, with these and the best metrics in its card."""
         options = self.options
         # Other formats are converted after this evaluation.
         is_exported = options.export_format == "saved_model"
-        evaluates_file = options.export_format in OF_RUNTIMES
+        evaluates_file = options.do_eval and options.export_format in OF_RUNTIMES
         evaluations = {
             "as exported" if is_exported else "before the conversion": metrics,
             "best checkpoint in training": best_metrics(options.output_dir),
         }
-        return ExportDetails(
+        paths = export(
+            self.evaluator.model,
+            self.kind,
+            self.data.tokenizer,
+            options.export_dir,
             options.export_format,
             options.export_weights,
-            {name: values for name, values in evaluations.items() if values},
-            self._calibration_inputs() if options.calibrates else (),
-            self._evaluate_exported if options.do_eval and evaluates_file else None,
+            evaluations={name: values for name, values in evaluations.items() if values},
+            calibration=self._calibration_inputs() if options.calibrates else (),
+            evaluate=self._evaluate_exported if evaluates_file else None,
         )
+        print("\n".join(f"exported {path}" for path in paths.values()))
 
     def _calibration_inputs(self) -> list[dict[str, np.ndarray]]:
         """Returns some examples of the training set, or of the dev set if there is no training."""
