@@ -25,8 +25,8 @@ class Candidates(NamedTuple):
     start_scores: tf.Tensor  # float (W, i), logits or log-probabilities
     end_scores: tf.Tensor  # float, with the shape of the ends
     null_scores: tf.Tensor  # float64 (W,), confidence that the window holds no answer
-    # Whether null scores are the scores of a span, that of `[CLS]`, so that the best answer's score has
-    # to be subtracted.
+    # True for the simple head: null scores are the scores of the span `[CLS]`, and null odds subtract the
+    # best span's score.
     null_is_span: bool
 
 
