@@ -41,7 +41,7 @@ Specs = Mapping[str, tf.TensorSpec]
 Evaluations = Mapping[str, Mapping[str, float]]
 
 # Forms whose files are quantized as they are written, and can be evaluated.
-OF_RUNTIMES = ("openvino", "onnx")
+RUNTIME_FORMS = ("openvino", "onnx")
 
 
 # The type of the weights, the inputs, a function that runs the file, and the signature it was made of.

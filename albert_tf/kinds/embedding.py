@@ -41,7 +41,7 @@ class Embedding(EmbeddingFlags, TextKind):
     reads_pooler: ClassVar = False
     texts: ClassVar = ("text_a",)
     texts_of_line: ClassVar = 2
-    of_weights: ClassVar = ("pooling",)
+    fixed_options: ClassVar = ("pooling",)
     least_micro_batch: ClassVar = 2  # The negatives of a pair are the others.
     can_hold_out: ClassVar = False  # Pairs that belong together cannot be evaluated.
     has_baselines: ClassVar = False

@@ -38,10 +38,10 @@ class Kind(abc.ABC):
 
     name: ClassVar[str]  # of the kind, and of its task with the user's own files
     texts: ClassVar[tuple[str, ...]]  # that a prediction needs, as the text model names them
-    of_weights: ClassVar[tuple[str, ...]] = ()  # options without which the weights are useless
+    fixed_options: ClassVar[tuple[str, ...]] = ()  # that must equal those of the training
     # Options that must not change when training resumes.
-    of_training: ClassVar[tuple[str, ...]] = ("max_seq_length",)
-    needs_offsets: ClassVar[bool] = False  # whether the text model needs the places of tokens
+    resumed_options: ClassVar[tuple[str, ...]] = ("max_seq_length",)
+    needs_offsets: ClassVar[bool] = False  # whether the text model needs character offsets
     can_hold_out: ClassVar[bool] = True  # whether a part of a training set may be the dev set
     # Whether predictions are the logits of `labels`, or scores, as those of `Baselines` are.
     has_baselines: ClassVar[bool] = False

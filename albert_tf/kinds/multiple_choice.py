@@ -30,7 +30,7 @@ class MultipleChoice(MultipleChoiceFlags, Classification):
 
     name: ClassVar = "multiple_choice"
     texts: ClassVar = ("article", "question", "options")
-    of_training: ClassVar = ("max_seq_length", "max_qa_length")
+    resumed_options: ClassVar = ("max_seq_length", "max_qa_length")
     without_forms: ClassVar = ("tflite",)
 
     @property

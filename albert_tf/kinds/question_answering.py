@@ -71,8 +71,8 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
 
     name: ClassVar = "question_answering"
     texts: ClassVar = ("question", "context")
-    of_weights: ClassVar = ("version_2_with_negative", "head", "start_n_top", "end_n_top")
-    of_training: ClassVar = ("max_seq_length", "doc_stride", "max_query_length")
+    fixed_options: ClassVar = ("version_2_with_negative", "head", "start_n_top", "end_n_top")
+    resumed_options: ClassVar = ("max_seq_length", "doc_stride", "max_query_length")
     needs_offsets: ClassVar = True
     can_hold_out: ClassVar = False
     truncates: ClassVar = False

@@ -118,7 +118,7 @@ class TextKind(Kind):
 class LongTextKind(LongTextFlags, TextKind):
     """May read all of a long text: in windows, over which it averages the model's outputs."""
 
-    of_training: ClassVar = ("max_seq_length", "long_texts")
+    resumed_options: ClassVar = ("max_seq_length", "long_texts")
 
     @property
     def _has_windows(self) -> bool:

@@ -57,7 +57,7 @@ class TokenClassification(TokenClassificationFlags, Kind):
 
     name: ClassVar = "token_classification"
     texts: ClassVar = ("text",)
-    of_training: ClassVar = ("max_seq_length", "doc_stride")
+    resumed_options: ClassVar = ("max_seq_length", "doc_stride")
     needs_offsets: ClassVar = True
     truncates: ClassVar = False
     loss: ClassVar = TokenClassificationLoss()

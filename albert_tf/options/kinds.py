@@ -137,7 +137,7 @@ def with_kind_options(options_class: type, kinds: Mapping[str, type]) -> type:
     """Returns a dataclass of options that has those of kinds, too, but for those that it has already.
 
     `kinds` are the kinds, or their options alone, by name. Options are None unless they are given; a kind
-    has the defaults. `OF_KINDS` of the dataclass names the kinds that have each option.
+    has the defaults. `KINDS_OF_OPTIONS` of the dataclass names the kinds that have each option.
     """
     own = {field.name for field in dataclasses.fields(options_class)}
     having: dict[str, dict[str, type]] = {}
@@ -152,7 +152,7 @@ def with_kind_options(options_class: type, kinds: Mapping[str, type]) -> type:
         ],
         bases=(options_class,),
         namespace={
-            "OF_KINDS": {name: tuple(of) for name, of in having.items()},
+            "KINDS_OF_OPTIONS": {name: tuple(of) for name, of in having.items()},
             "__doc__": options_class.__doc__,
             "__module__": options_class.__module__,
         },

@@ -19,9 +19,8 @@ from albert_tf.tokenization.interface import WordTables, begin_words
 # Bounds the memory of padded windows.
 _CHARACTERS_AT_ONCE = 100_000
 
-# Among the windows of a text, a token is scored in the one that shows most context around it: the lesser
-# of the contexts to the left and to the right, plus this much per token of the window's part of the text
-# (the original's `_check_is_max_context`). The first of equal windows counts. So the windows that score
+# Each token is scored in the window that maximises min(left, right context) + 0.01 * length of its part of
+# the text (the original's `_check_is_max_context`), in the first of equal ones. So the windows that score
 # consecutive tokens are in order.
 _WINDOW_LENGTH_WEIGHT = 0.01
 

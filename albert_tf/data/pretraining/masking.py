@@ -52,7 +52,7 @@ class MaskingConfig:
 
     @functools.cached_property
     def length_bounds(self) -> np.ndarray:
-        """Uniform draws from which on an n-gram has n + 1 words, n = 1, ..., `ngram` - 1."""
+        """Cumulative probabilities of the lengths 1 to `ngram` - 1."""
         weights = 1.0 / np.arange(1, self.ngram + 1)
         probabilities = weights / weights.sum()
         if not self.favor_shorter_ngram:

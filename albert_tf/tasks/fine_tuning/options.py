@@ -43,7 +43,7 @@ class _FineTuningOptions(ColumnNames, ExportOptions, TrainingOptions):
     """The options of fine-tuning, apart from those of single kinds."""
 
     # Option of a kind -> names of the kinds that have it.
-    OF_KINDS: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    KINDS_OF_OPTIONS: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     # Name of the files of predictions for a test set, without their ends.
     TEST_PREDICTIONS: ClassVar = "test_results"
 
@@ -218,7 +218,7 @@ class _FineTuningOptions(ColumnNames, ExportOptions, TrainingOptions):
 
     def check_kinds(self, kinds: Iterable[str]) -> None:
         """Checks that no option is given that only other kinds than `kinds` have."""
-        for name, having in self.OF_KINDS.items():
+        for name, having in self.KINDS_OF_OPTIONS.items():
             if getattr(self, name) is not None and not {*kinds} & {*having}:
                 raise InputError(
                     f"--{name}={getattr(self, name)}: {' or '.join(kinds)} has no such option; it is "

@@ -17,7 +17,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data.batches import make_batch
 from albert_tf.errors import InputError, name_place
 from albert_tf.export import export
-from albert_tf.export.exporter import OF_RUNTIMES
+from albert_tf.export.exporter import RUNTIME_FORMS
 from albert_tf.export.runtimes import Predict
 from albert_tf.export.saved_models import INPUTS
 from albert_tf.kinds import Kind
@@ -232,7 +232,7 @@ class _Run:
         options = self.options
         # Other formats are converted after this evaluation.
         is_exported = options.export_format == "saved_model"
-        evaluates_file = options.do_eval and options.export_format in OF_RUNTIMES
+        evaluates_file = options.do_eval and options.export_format in RUNTIME_FORMS
         evaluations = {
             "as exported" if is_exported else "before the conversion": metrics,
             "best checkpoint in training": best_metrics(options.output_dir),
