@@ -19,9 +19,9 @@ from albert_tf.tokenization.interface import WordTables, begin_words
 # Bounds the memory of padded windows.
 _CHARACTERS_AT_ONCE = 100_000
 
-# Each token is scored in the window that maximises min(left, right context) + 0.01 * length of its part of
-# the text (the original's `_check_is_max_context`), in the first of equal ones. So the windows that score
-# consecutive tokens are in order.
+# Each token is scored in the window that maximises min(left, right context) + 0.01 * length, that of
+# its part of the text (the original's `_check_is_max_context`); in the first of equal ones. So the
+# windows that score consecutive tokens are in order.
 _WINDOW_LENGTH_WEIGHT = 0.01
 
 
