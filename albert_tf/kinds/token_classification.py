@@ -169,13 +169,13 @@ class TokenClassification(TokenClassificationFlags, Kind):
     def result(self, examples, predictions: WordLogits) -> list[list[ScoredSpan | ScoredWord]]:
         """Returns the spans of each text, in order; all words of a text that is given as words."""
         logits, features = predictions
-        results = self._find(examples, predictions)
-        probabilities = tf.nn.softmax(logits).numpy().max(axis=-1)
+        probabilities = tf.nn.softmax(logits).numpy()
+        results = self._spans(examples, probabilities, features)
         bounds = np.searchsorted(features.words.texts, np.arange(len(examples) + 1))
         for number, text in enumerate(examples):
             if text.words is not None:
                 rows = slice(*bounds[number : number + 2])
-                of_rows = features.words.starts[rows], probabilities[rows]
+                of_rows = features.words.starts[rows], probabilities[rows].max(axis=-1)
                 results[number] = predict_words(text, self._tags(text, results[number]), *of_rows)
         return results
 

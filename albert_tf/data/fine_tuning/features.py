@@ -91,9 +91,9 @@ class Features:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WindowFeatures(Features):
-    """Windows of texts, one or more of each, with the labels of their texts."""
+    """Windows of texts of any length."""
 
-    example_indices: np.ndarray  # the text of each window, ascending: int32 (t,)
+    example_indices: np.ndarray  # index of each window's example, ascending: int32 (n,)
 
 
 class PairFeatures(Features):
@@ -129,9 +129,10 @@ def encode_examples(
 def encode_long_texts(
     examples: Sequence[Example], labels: Labels, tokenizer: Tokenizer, max_seq_length: int
 ) -> WindowFeatures:
-    """Converts single texts of any length to windows; see `packing.window_begin`.
+    """Converts single texts of any length to windows, which have the labels of their texts.
 
-    A window has at most `max_seq_length` tokens, at least 5, including the special ones.
+    `packing.window_begin` has the rule. A window has at most `max_seq_length` tokens, special tokens
+    included.
     """
     size = max_seq_length - 2
     arrays = input_ids, lengths, indices = [array.array("i") for _ in range(3)]
@@ -184,7 +185,8 @@ def encode_pairs(
     texts = [Example("", text) for pair in examples for text in (pair.text_a, pair.text_b)]
     features = encode_examples(texts, (), tokenizer, max_seq_length)
     texts = features.input_ids, features.lengths, features.first_lengths
-    return PairFeatures(*texts, labels=_named_labels(examples, labels), num_choices=2)
+    more = {"labels": _named_labels(examples, labels), "num_truncated": features.num_truncated}
+    return PairFeatures(*texts, **more, num_choices=2)
 
 
 def _encode(

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.fine_tuning.features import Features, concatenate, without_padding
+from albert_tf.data.fine_tuning.features import WindowFeatures, concatenate, without_padding
 from albert_tf.data.fine_tuning.squad_questions import Answer, SquadExample
 from albert_tf.data.fine_tuning.windows import Windows, chunks, cut_into_arrays, in_rows, tokenize
 from albert_tf.progress import SECONDS_WITHOUT_PROGRESS, Progress
@@ -30,7 +30,7 @@ _LABELS = ("start_positions", "end_positions", "is_impossible")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SquadWindows(Features):
+class SquadWindows(WindowFeatures):
     """All n windows of some examples, in the order of the examples: 13 bytes per token.
 
     The labels are `start_positions` and `end_positions`, the first and the last token of the answer, and
@@ -38,7 +38,6 @@ class SquadWindows(Features):
     hold none, -1 and 0. The others are along `input_ids`, and 0 outside the passage.
     """
 
-    example_indices: np.ndarray  # index of each window's example, int32 (n,)
     # First character of each token in the passage, int32. With SentencePiece, white space before a word
     # belongs to its first token.
     token_starts: np.ndarray

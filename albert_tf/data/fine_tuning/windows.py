@@ -110,7 +110,7 @@ def cut_windows(
     """Cuts B passages into windows `[CLS] part of the passage [SEP]`.
 
     With questions, int32 (B, None), they are `[CLS] question [SEP] part of the passage [SEP]`. A window
-    has at most `max_seq_length` tokens. Neighbouring windows start `doc_stride` tokens apart, at least 1,
+    has at most `max_seq_length` tokens. Neighbouring windows start `doc_stride` tokens (1 or more) apart,
     but skip no token. The first window that reaches the end of the passage is its last one. A passage
     without tokens gets one window without any passage.
 
