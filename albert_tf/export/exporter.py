@@ -7,7 +7,7 @@
 <export_dir>/onnx/<n>/      onnx/model.onnx, ids -> predictions, for ONNX Runtime, also in browsers
 
 Each has a model card, and `assets/`: the folder of the model without its weights, and the labels, one per
-line. An ONNX model has these files beside its card, where Hugging Face's libraries look for them.
+line. An ONNX model has these files in the version's folder, where Hugging Face's libraries look.
 """
 
 import dataclasses

@@ -1,8 +1,8 @@
 """ONNX files with the names, types and places that Hugging Face's libraries expect, and how to run them.
 
-Optimum, transformers.js and others look for `onnx/model.onnx` beside `config.json` and the tokenizer's
-files (https://huggingface.co/docs/transformers.js/custom_usage), with the inputs and outputs of the
-models of `transformers`.
+Optimum, transformers.js and others look for `onnx/model.onnx` in a folder with `config.json` and the
+tokenizer's files (https://huggingface.co/docs/transformers.js/custom_usage). Its inputs and outputs are
+those of the models of `transformers`.
 """
 
 import os

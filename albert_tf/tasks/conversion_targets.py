@@ -161,7 +161,7 @@ class SavedModelTarget:
 
 
 class LoadedOnnx:
-    """An ONNX file, for comparison with the model beside it."""
+    """An ONNX file, for comparison with the model of its folder."""
 
     def __init__(self, path: str, model: keras.Model):
         self._run, self._is_pretrainer = load_onnx(path), isinstance(model, AlbertPretrainer)

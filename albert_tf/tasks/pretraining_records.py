@@ -29,7 +29,7 @@ _RECORDS_FILE = "records.json"
 
 
 def fill_sizes(options: PretrainingOptions, config: AlbertConfig) -> PretrainingOptions:
-    """Returns the options with the sizes of the first record; those of the paper if there is none."""
+    """Returns the options with the sizes of the first record, or the paper's without records."""
     flag = "input_file" if options.input_file else "eval_input_file"
     with name_place(f"--{flag}"):
         paths = files.expand_globs(getattr(options, flag))

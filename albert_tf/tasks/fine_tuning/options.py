@@ -1,4 +1,4 @@
-"""The options of fine-tuning, and what they mean together.
+"""The options of fine-tuning, and the checks of their combinations.
 
 `choices.py` has the values of options that are not given. `--help` reads this module, so slow modules are
 imported where they are used.
@@ -148,7 +148,7 @@ class _FineTuningOptions(ColumnNames, ExportOptions, TrainingOptions):
         "Use the paper's hyperparameters for every training flag not given explicitly.", None
     )
     trainable: str = option(
-        f"What is trained besides the head: all, nothing (head), or some of {', '.join(_ENCODER_PARTS)}.",
+        f"Parts of the encoder to train with the head: all, none (head), or {', '.join(_ENCODER_PARTS)}.",
         "all",
     )
     new_pooler: bool | None = option(
