@@ -171,6 +171,26 @@ class AlbertConfig:
             raise InputError(f"unknown preset '{name}'; known: {', '.join(PRESETS)}")
         return cls(**{**PRESETS[name], **changes})
 
+    @property
+    def has_one_layer(self) -> bool:
+        """Whether all layers have the same weights, so that any number of them can be computed."""
+        return self.sharing == "all" and self.num_hidden_groups == 1
+
+    def with_layers(self, num_hidden_layers: int | None) -> Self:
+        """Returns the config with another number of layers, unless it is None.
+
+        Raises:
+            InputError: layers have weights of their own, or the number is not positive.
+        """
+        if num_hidden_layers is None:
+            return self
+        if not self.has_one_layer:
+            raise InputError(
+                f"num_hidden_layers={num_hidden_layers}: expected layers that share all weights; "
+                f"these have sharing '{self.sharing}' and num_hidden_groups {self.num_hidden_groups}"
+            )
+        return dataclasses.replace(self, num_hidden_layers=num_hidden_layers)
+
     def group_of_layer(self, layer: int) -> int:
         """Returns the group that a layer, counted from 0, uses.
 

@@ -23,7 +23,7 @@ def test_a_shipped_model_is_complete_and_small(name):
     folder = SHIPPED / name
     names = {path.name for path in folder.iterdir()}
     assert names == {"README.md", "config.json", "model.safetensors", "spiece.model"}
-    assert (folder / "model.safetensors").stat().st_size < 6e6
+    assert (folder / "model.safetensors").stat().st_size < 12e6
 
 
 def test_small_en_loads_from_python():

@@ -133,13 +133,16 @@ class FolderReader(TensorReader):
     def check_config(self, config: AlbertConfig) -> None:
         """Raises an `InputError` if a config describes another model than the folder's.
 
-        Dropout rates and initial values may differ. So may the two forms of gelu: Hugging Face's old
-        files leave the choice to the user (docs/fidelity.md), who made it with the config.
+        Dropout rates and initial values may differ, and the number of layers that share all weights. So
+        may the two forms of gelu: Hugging Face's old files leave the choice to the user
+        (docs/fidelity.md), who made it with the config.
         """
         ours = config_there(config, self.config.model_type).to_dict()
         theirs = self.config.encoder.to_dict()
         if {ours["hidden_act"], theirs["hidden_act"]} == {"gelu", "gelu_erf"}:
             del theirs["hidden_act"]
+        if self.config.encoder.has_one_layer:
+            del theirs["num_hidden_layers"]
         for name, value in theirs.items():
             if not name.endswith("_prob") and name != "initializer_range" and ours[name] != value:
                 raise InputError(

@@ -154,7 +154,7 @@ class KerasHubReader(TensorReader):
     def check_config(self, config: AlbertConfig) -> None:
         """Raises an `InputError` if a config is of another model than the files, or one they cannot hold.
 
-        Dropout rates and initial values may differ.
+        Dropout rates and initial values may differ, and the number of layers that share all weights.
         """
         there = in_groups(config, "KerasHub's")
         if there.hidden_act != "gelu":
@@ -168,7 +168,8 @@ class KerasHubReader(TensorReader):
             raise InputError(f"{layers} layers in {groups} groups: KerasHub has no such model")
         for ours, theirs in _CONFIG_KEYS.items():
             expected, received = getattr(self.config, ours), getattr(there, ours)
-            if not ours.endswith("_prob") and received != expected:
+            is_free = ours.endswith("_prob") or (ours == "num_hidden_layers" and groups == 1)
+            if not is_free and received != expected:
                 raise InputError(
                     f"{theirs} is {expected!r} there; the model's config has {ours} {received!r}"
                 )

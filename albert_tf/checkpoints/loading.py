@@ -3,6 +3,7 @@
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -23,12 +24,14 @@ from albert_tf.checkpoints.tensors import (
 )
 from albert_tf.config import CONFIG_FILE as ALBERT_CONFIG_FILE
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError, name_place
+from albert_tf.errors import InputError, name_place, warn
 from albert_tf.model_folder import CONFIG_FILE, folder_of, is_state
 from albert_tf.model_folder import read_config as read_values
 from albert_tf.options.parts import FormatName
 from albert_tf.sources import find_model
 
+# The least and the greatest number of layers that a model was trained for, where they are not one.
+_TRAINED_LAYERS = "trained_num_hidden_layers"
 # What names begin with -> whose checkpoint of TensorFlow it is.
 _OF_TENSORFLOW = {SHARED: BrightmartReader, "bert/": OriginalReader}
 # All that can be read, for messages.
@@ -115,21 +118,46 @@ def find_config(path: str) -> str | None:
     return next(filter(tf.io.gfile.exists, paths), None)
 
 
-def read_config(path: str) -> AlbertConfig:
+def read_config(path: str, num_hidden_layers: int | None = None) -> AlbertConfig:
     """Reads a published `albert_config.json`, or the `config.json` of Hugging Face or KerasHub.
 
     Their keys tell them apart. `gelu` means another function in each (docs/fidelity.md).
 
+    Args:
+        path: the file.
+        num_hidden_layers: how often the shared block is applied, if not as often as the file says. A
+            warning says so if it was not trained for that.
+
     Raises:
-        InputError: the file cannot be read or does not describe a model that we have.
+        InputError: the file cannot be read or does not describe a model that we have, or its layers have
+            weights of their own and `num_hidden_layers` is given.
     """
     values = read_values(path)
     with name_place(path):
         if is_hugging_face(values):
-            return HuggingFaceConfig.from_dict(values).encoder
-        if keras_hub.is_keras_hub(values):
-            return keras_hub.config_from_dict(values)
-        return AlbertConfig.from_dict(values)
+            config = HuggingFaceConfig.from_dict(values).encoder
+        elif keras_hub.is_keras_hub(values):
+            config = keras_hub.config_from_dict(values)
+        else:
+            config = AlbertConfig.from_dict(values)
+        changed = config.with_layers(num_hidden_layers)
+        least, most = _trained_layers(values) or (config.num_hidden_layers,) * 2
+    if num_hidden_layers is not None and not least <= num_hidden_layers <= most:
+        warn(
+            f"num_hidden_layers={num_hidden_layers}: the model was trained with {least}"
+            f"{f' to {most}' if most > least else ''}, so it needs training with this number"
+        )
+    return changed
+
+
+def _trained_layers(values: Mapping[str, Any]) -> tuple[int, int] | None:
+    match values.get(_TRAINED_LAYERS):
+        case None:
+            return None
+        case [int(least), int(most)] if 0 < least <= most:
+            return least, most
+        case received:
+            raise InputError(f"{_TRAINED_LAYERS} {received!r} is not two numbers such as [4, 12]")
 
 
 def load_checkpoint(model: keras.Model, path: str) -> LoadReport:

@@ -46,6 +46,18 @@ class LoopOptions:
     )
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DepthOptions:
+    """How deep a named model is."""
+
+    num_hidden_layers: int | None = option(
+        "Number of applications of the shared block of a model; medium_en was trained for 4 to 12. "
+        "Default: as its config says.",
+        None,
+        least=1,
+    )
+
+
 def check_form(form: str, weights: str | None, has_examples: bool = True) -> None:
     """Checks the form of an exported model, and that the packages that write it are installed."""
     check_type("export_format", form, Form)

@@ -101,7 +101,7 @@ def find_init_model(options: _Options) -> _Options:
 def load_config(options: TrainingOptions) -> AlbertConfig:
     """Reads the model's config, checks it against the options, and sets the dropout."""
     with name_place("--albert_config_file"):
-        config = read_config(options.albert_config_file)
+        config = read_config(options.albert_config_file, options.num_hidden_layers)
     if config.type_vocab_size < 2:
         raise InputError(
             f"{options.albert_config_file}: type_vocab_size {config.type_vocab_size}; expected at "
@@ -150,10 +150,11 @@ def _check_config(options: TrainingOptions, config: AlbertConfig, folder: str) -
     there, here = (stored_config(each).to_dict() for each in (found, config))
     for name, value in here.items():
         if there[name] != value:
-            of_flag = name in _DROPOUTS and options.dropout is not None
+            flag = "dropout" if name in _DROPOUTS else name
+            is_given = getattr(options, flag, None) is not None
             raise InputError(
                 f"--output_dir={options.output_dir}: holds the checkpoints of another model: "
-                f"{name} {there[name]}, but {'--dropout' if of_flag else options.albert_config_file} "
+                f"{name} {there[name]}, but {f'--{flag}' if is_given else options.albert_config_file} "
                 f"says {value}"
             )
 

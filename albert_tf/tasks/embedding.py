@@ -35,7 +35,7 @@ def run(options: EmbeddingOptions) -> None:
         vocabulary = options.spm_model_file, options.vocab_file
         tokenizer = load_tokenizer(*vocabulary, options.do_lower_case)
     with name_place("--model"):
-        loaded = load(options.model, tokenizer)
+        loaded = load(options.model, tokenizer, options.num_hidden_layers)
     embedder = loaded.make_embedder(
         pooling=options.pooling,
         normalize=options.normalize,

@@ -41,6 +41,7 @@ class Loaded:
         kind: what it predicts.
         tokenizer: the tokenizer that it was trained with.
         source: the folder or name that it was loaded from.
+        num_hidden_layers: the number of layers that `albert_tf.load` was given, if any.
     """
 
     def __init__(
@@ -54,12 +55,13 @@ class Loaded:
         self._model = model
         self.tokenizer = tokenizer
         self.source = ""
+        self.num_hidden_layers: int | None = None
         self._strategy = strategy
         self._evaluator = Evaluator(model, None, strategy)
         embeds = isinstance(kind, Embedding) and isinstance(model, AlbertEmbedder | ExportedModel)
         self._embedders: dict[Kind, Loaded] = {kind: self} if embeds else {}
 
-    def __reduce__(self) -> tuple[Callable[..., "Loaded"], tuple[str, Tokenizer]]:
+    def __reduce__(self) -> tuple[Callable[..., "Loaded"], tuple[Any, ...]]:
         if not self.source:
             raise pickle.PicklingError(
                 "an embedder of a loaded model has no folder to load it from"
@@ -68,6 +70,7 @@ class Loaded:
         return _load_again, (
             os.path.abspath(self.source) if is_local else self.source,
             self.tokenizer,
+            self.num_hidden_layers,
         )
 
     @property
@@ -267,8 +270,8 @@ class Loaded:
         return fill_mask(self.model, self.tokenizer, text, top_k)
 
 
-def _load_again(source: str, tokenizer: Tokenizer) -> Loaded:
+def _load_again(source: str, tokenizer: Tokenizer, num_hidden_layers: int | None) -> Loaded:
     # Loading imports this module.
     from albert_tf.tasks.loading import load
 
-    return load(source, tokenizer)
+    return load(source, tokenizer, num_hidden_layers)

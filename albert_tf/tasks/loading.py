@@ -53,7 +53,9 @@ _POOLINGS: Mapping[str, Pooling] = {
 _OLD_PREFIX = "pooling_mode_"
 
 
-def load(folder: str, tokenizer: Tokenizer | None = None) -> Loaded:
+def load(
+    folder: str, tokenizer: Tokenizer | None = None, num_hidden_layers: int | None = None
+) -> Loaded:
     """Loads a trained model, to predict from text.
 
     `predict` takes lists of texts. It returns for n examples what the scripts write:
@@ -81,6 +83,8 @@ def load(folder: str, tokenizer: Tokenizer | None = None) -> Loaded:
             pre-trained model or one that answers every question (SQuAD 1.1) in another format
             (Hugging Face, KerasHub, Google), and its config.
         tokenizer: that of the training, if the folder has no vocabulary.
+        num_hidden_layers: how often the shared block is applied, by default as the model's config says.
+            `medium_en` was trained for 4 to 12; a warning says if a model was not trained for a number.
 
     Returns:
         The model and its tokenizer.
@@ -94,13 +98,13 @@ def load(folder: str, tokenizer: Tokenizer | None = None) -> Loaded:
     # New models draw seeds, which weights that are read have no use for.
     drawn = random.getstate()
     with name_place(f"load({folder!r})"):
-        loaded = _load(find_model(folder), tokenizer)
+        loaded = _load(find_model(folder), tokenizer, num_hidden_layers)
     random.setstate(drawn)
-    loaded.source = folder
+    loaded.source, loaded.num_hidden_layers = folder, num_hidden_layers
     return loaded
 
 
-def _load(folder: str, tokenizer: Tokenizer | None) -> Loaded:
+def _load(folder: str, tokenizer: Tokenizer | None, num_hidden_layers: int | None) -> Loaded:
     if not tf.io.gfile.isdir(folder):
         is_file = tf.io.gfile.exists(folder)
         raise InputError("is a file; expected a folder" if is_file else "no such folder")
@@ -116,7 +120,13 @@ def _load(folder: str, tokenizer: Tokenizer | None) -> Loaded:
         raise InputError(
             f"{config_file}: has no {kind.missing}, which --do_eval writes; expected it"
         )
-    config, tokenizer = find_companions(CheckpointOptions(init_checkpoint=described), tokenizer)
+    if version and num_hidden_layers:
+        raise InputError(
+            f"num_hidden_layers={num_hidden_layers}: expected a model that is not exported, which "
+            "computes what it was exported with"
+        )
+    checkpoint = CheckpointOptions(init_checkpoint=described, num_hidden_layers=num_hidden_layers)
+    config, tokenizer = find_companions(checkpoint, tokenizer)
     if tokenizer is None:
         raise InputError(
             "holds no vocabulary; pass tokenizer=albert_tf.AlbertTokenizer(...) with that of its "

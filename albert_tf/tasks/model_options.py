@@ -7,13 +7,13 @@ from typing import Literal
 from albert_tf.errors import InputError
 from albert_tf.options import check_ranges, option
 from albert_tf.options.kinds import Pooling
-from albert_tf.options.parts import FormatName, WeightType, check_installed
+from albert_tf.options.parts import DepthOptions, FormatName, WeightType, check_installed
 from albert_tf.sources import MODEL_NAMES
 from albert_tf.tasks.training_options import ExportOptions
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class EmbeddingOptions(ExportOptions):
+class EmbeddingOptions(DepthOptions, ExportOptions):
     """The options of `embed_texts.py`."""
 
     model: str = option(
@@ -60,7 +60,7 @@ class EmbeddingOptions(ExportOptions):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class CheckpointOptions:
+class CheckpointOptions(DepthOptions):
     """A checkpoint, and the files that describe it."""
 
     init_checkpoint: str = option(
@@ -101,6 +101,7 @@ class ConversionOptions(CheckpointOptions):
     dry_run: bool = option("Only print what would be written.", False)
 
     def __post_init__(self):
+        check_ranges(self)
         if not (self.output_checkpoint or self.dry_run):
             raise InputError("expected --output_checkpoint or --dry_run; received neither")
         if self.output_dtype != "float32" and self.to not in ("hugging_face", "onnx"):

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from albert_tf.config import PRESETS, AlbertConfig
 from albert_tf.errors import InputError, name_place
 from albert_tf.options import check_ranges, option
-from albert_tf.options.parts import Form, LoopOptions, Weights, check_form
+from albert_tf.options.parts import DepthOptions, Form, LoopOptions, Weights, check_form
 from albert_tf.processor import has_bfloat16
 from albert_tf.sources import MODEL_NAMES, refuse_brackets
 
@@ -19,7 +19,7 @@ MAX_BATCH_SIZE = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TrainingOptions(LoopOptions):
+class TrainingOptions(DepthOptions, LoopOptions):
     """The options of every task that trains. A task adds its own and changes defaults."""
 
     albert_config_file: str | None = option(

@@ -304,7 +304,7 @@ def test_files_of_other_folders_are_refused(ours, tmp_path):
             (architecture, changes, f"config.json has {message}")
             for architecture, changes, message in [
                 ("AlbertModel", {"num_attention_heads": 3}, "num_attention_heads 4; .* has 3"),
-                ("AlbertModel", {"num_hidden_layers": 6}, "num_hidden_layers 3; .* config has 6"),
+                ("AlbertModel", {"hidden_size": 36}, "hidden_size 48; the model.s config has 36"),
                 ("AlbertModel", {"hidden_act": "relu"}, "hidden_act 'gelu'; .* has 'relu'"),
                 ("AlbertModel", {"vocab_size": 96}, "vocab_size 97; the model's config has 96"),
                 ("BertModel", {"embedding_size": 16}, "embedding_size 48; .* config has 16"),

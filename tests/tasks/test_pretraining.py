@@ -93,6 +93,7 @@ def test_encoder_alone_starts_training_but_is_not_evaluated(language_data, tmp_p
     [
         ({"dropout": 0.3}, r"of another model: hidden_dropout_prob .*, but --dropout says 0\.3"),
         ({"albert_config_file": "other.json"}, r"num_hidden_layers 1, but other\.json says 3"),
+        ({"num_hidden_layers": 2}, "num_hidden_layers 1, but --num_hidden_layers says 2"),
         ({"sentence_objective": "none"}, "sentence_objective sop; --sentence_objective says none"),
         ({"optimizer": "adamw"}, "with optimizer lamb; --optimizer says adamw"),
     ],

@@ -1,0 +1,79 @@
+"""A shared block can be applied any number of times: `num_hidden_layers` wherever a model is named."""
+
+import json
+import pickle
+import shutil
+
+import numpy as np
+import pytest
+
+import albert_tf
+from albert_tf.errors import InputError
+from albert_tf.models import AlbertEncoder, AlbertPretrainer
+from albert_tf.sources import find_model
+from albert_tf.tasks import conversion, embedding
+from tests.helpers import change_json
+
+TEXTS = ["a good day", "a bad day"]
+
+
+@pytest.fixture(scope="module")
+def shallow():
+    return albert_tf.load("medium_en", num_hidden_layers=4)
+
+
+def test_a_named_model_has_the_depth_that_is_asked_for(shallow, capsys):
+    assert shallow.model.config.num_hidden_layers == 4
+    expected = shallow.embed(TEXTS)
+    assert np.abs(expected - albert_tf.load("medium_en").embed(TEXTS)).max() > 0.1
+    encoder = AlbertEncoder.from_preset("medium_en", num_hidden_layers=4)
+    assert encoder.config == shallow.model.config
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(shallow)).embed(TEXTS), expected)
+    assert "trained with" not in capsys.readouterr().err
+
+
+def test_commands_take_the_depth(shallow, tmp_path):
+    converted, output = str(tmp_path / "converted"), str(tmp_path / "embeddings.npy")
+    asked = {"to": "hugging_face", "output_checkpoint": converted, "num_hidden_layers": 4}
+    conversion.run(conversion.ConversionOptions(init_checkpoint="medium_en", **asked))
+    (tmp_path / "texts.txt").write_text("\n".join(TEXTS))
+    asked = {"input_file": str(tmp_path / "texts.txt"), "output_file": output}
+    embedding.run(embedding.EmbeddingOptions(model="medium_en", num_hidden_layers=4, **asked))
+    for received in (albert_tf.load(converted).embed(TEXTS), np.load(output)):
+        np.testing.assert_allclose(received, shallow.embed(TEXTS), atol=1e-5)
+    assert (
+        json.loads((tmp_path / "converted" / "config.json").read_text())["num_hidden_layers"] == 4
+    )
+
+
+def test_an_untrained_depth_is_said(capsys):
+    albert_tf.load("medium_en", num_hidden_layers=3)
+    AlbertPretrainer.from_preset("small_en", num_hidden_layers=5)
+    assert capsys.readouterr().err.splitlines() == [
+        f"warning: num_hidden_layers={number}: the model was trained with {trained}, so it needs "
+        "training with this number"
+        for number, trained in ((3, "4 to 12"), (5, "6"))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"num_hidden_groups": 2},
+            "num_hidden_layers=4: expected layers that share all .* num_hidden_groups 2",
+        ),
+        ({"trained_num_hidden_layers": [4]}, r"trained_num_hidden_layers \[4\] is not two numbers"),
+        ({"trained_num_hidden_layers": 4}, "trained_num_hidden_layers 4 is not two numbers"),
+    ],
+)
+def test_a_depth_that_a_config_does_not_allow_is_refused(tmp_path, changes, message):
+    folder = shutil.copytree(find_model("medium_en"), tmp_path / "model")
+    change_json(folder / "config.json", **changes)
+    with pytest.raises(InputError, match=f"{folder}/config.json: {message}"):
+        albert_tf.load(folder, num_hidden_layers=4)
+
+
+def test_a_size_of_blocks_of_their_own_is_refused():
+    with pytest.raises(InputError, match=r"num_hidden_layers=3: expected .* have sharing 'none'"):
+        AlbertEncoder.from_preset("bert_base", num_hidden_layers=3)
