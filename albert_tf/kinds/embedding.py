@@ -39,7 +39,6 @@ class Embedding(EmbeddingFlags, TextKind):
 
     name: ClassVar = "embedding"
     reads_pooler: ClassVar = False
-    texts: ClassVar = ("text_a",)
     texts_of_line: ClassVar = 2
     fixed_options: ClassVar = ("pooling",)
     least_micro_batch: ClassVar = 2  # The negatives of a pair are the others.

@@ -5,7 +5,7 @@ Runs, trained folders, `albert_tf.load` and the exporter work with any kind.
 
 import abc
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import keras
@@ -37,19 +37,19 @@ class Kind(abc.ABC):
     """
 
     name: ClassVar[str]  # of the kind, and of its task with the user's own files
-    texts: ClassVar[tuple[str, ...]]  # that a prediction needs, as the text model names them
+    texts: ClassVar[tuple[str, ...]]  # inputs of the text model
     fixed_options: ClassVar[tuple[str, ...]] = ()  # that must equal those of the training
     # Options that must not change when training resumes.
     resumed_options: ClassVar[tuple[str, ...]] = ("max_seq_length",)
-    needs_offsets: ClassVar[bool] = False  # whether the text model needs character offsets
     can_hold_out: ClassVar[bool] = True  # whether a part of a training set may be the dev set
     # Whether predictions are the logits of `labels`, or scores, as those of `Baselines` are.
     has_baselines: ClassVar[bool] = False
     least_micro_batch: ClassVar[int] = 1  # number of examples that a micro-batch needs
-    truncates: ClassVar[bool] = True  # whether long texts are truncated; others have windows
+    # Whether it finds parts of texts of any length, in windows; others truncate long texts.
+    finds_spans: ClassVar[bool] = False
     base_learning_rate: ClassVar[float] = 2e-5  # of ALBERT-base (the paper's table 14)
     reads_pooler: ClassVar[bool] = False  # whether the head reads the pooled output
-    without_forms: ClassVar[tuple[str, ...]] = ()  # forms in which no model can be exported
+    num_choices: ClassVar[int | None] = None  # C, if an example is C sequences
 
     task_name: str = ""  # the task that the model was trained on, e.g. `cola`
     # Names of the metrics. The first, of which higher values are better, selects the best checkpoint.
@@ -227,23 +227,6 @@ class Kind(abc.ABC):
 
     # Exported models, whose methods run in TensorFlow graphs
 
-    def check_export(self, form: str, tokenizer: Tokenizer) -> None:
-        """Raises an `InputError` if models of this kind do not have a form."""
-        place = f"export_format={form}"
-        if form in self.without_forms:
-            raise InputError(f"{place}: {self.name.replace('_', ' ')} has no such form")
-        is_sentencepiece = isinstance(tokenizer, AlbertTokenizer)
-        if self.needs_offsets and form == "saved_model" and not is_sentencepiece:
-            raise InputError(
-                f"{place}: a text model with a WordPiece vocabulary cannot find parts of texts; expected "
-                "a SentencePiece model, or another format"
-            )
-
-    @property
-    def num_choices(self) -> int | None:
-        """C, if an example is C sequences; None if it is one."""
-        return None
-
     @abc.abstractmethod
     def outputs(self, outputs: Any) -> dict[str, tf.Tensor]:
         """Maps what the model returns to what the exported model returns."""
@@ -252,24 +235,19 @@ class Kind(abc.ABC):
         """Is the inverse of `outputs`; by default their `logits`."""
         return exported["logits"]
 
-    def text_specs(self) -> dict[str, tf.TensorSpec]:
-        """Returns the inputs of the exported text model; by default string (B,) for each of `texts`."""
-        return {name: tf.TensorSpec((None,), tf.string, name) for name in self.texts}
-
     @abc.abstractmethod
-    def graph_encode(
-        self, tokenizer: Tokenizer, graph_tokenizer: Any, **texts: tf.Tensor
-    ) -> tuple[Mapping[str, tf.Tensor], Any]:
-        """Converts texts, the inputs of the text model by name, to ids as `encode` does.
+    def predict_texts(
+        self,
+        predict: Callable[..., dict[str, tf.Tensor]],
+        tokenizer: Tokenizer,
+        graph_tokenizer: Any,
+        **texts: tf.Tensor,
+    ) -> dict[str, tf.Tensor]:
+        """Maps texts, the inputs of the text model by name, to its outputs.
 
-        `graph_tokenizer` is `tokenizer` as a `GraphTokenizer`; with `needs_offsets` it has
-        `tokenize_with_offsets`. Returns the inputs of the ids model, and what `graph_decode` needs to
-        know of the texts.
+        `predict` is the ids model. `graph_tokenizer` is `tokenizer` as a `GraphTokenizer`; with
+        `finds_spans` it has `tokenize_with_offsets`.
         """
-
-    def graph_decode(self, outputs: dict[str, tf.Tensor], context: Any) -> dict[str, tf.Tensor]:
-        """Maps the outputs of the ids model to those of the text model; by default they are the same."""
-        return outputs
 
     def add_openvino_tokenizer(self, model: Any, tokenizer: AlbertTokenizer) -> Any:
         """Puts the tokenizer in front of a model for OpenVINO; by default that keeps taking ids."""

@@ -31,7 +31,6 @@ class MultipleChoice(MultipleChoiceFlags, Classification):
     name: ClassVar = "multiple_choice"
     texts: ClassVar = ("article", "question", "options")
     resumed_options: ClassVar = ("max_seq_length", "max_qa_length")
-    without_forms: ClassVar = ("tflite",)
 
     @property
     def reported(self) -> tuple[str, ...]:
@@ -115,15 +114,7 @@ class MultipleChoice(MultipleChoiceFlags, Classification):
     def num_choices(self) -> int:
         return len(self.labels)
 
-    def text_specs(self) -> dict[str, tf.TensorSpec]:
-        """Returns the inputs of the exported text model: string (B,), options (B, C)."""
-        shapes = zip(self.texts, ((None,), (None,), (None, self.num_choices)), strict=True)
-        return {name: tf.TensorSpec(shape, tf.string, name) for name, shape in shapes}
-
-    def graph_encode(
-        self, tokenizer, graph_tokenizer, article, question, options
-    ) -> tuple[dict[str, tf.Tensor], None]:
-        """Converts articles, questions and options to ids (B, C, S)."""
+    def predict_texts(self, predict, tokenizer, graph_tokenizer, article, question, options):
         choices = tf.shape(options)[1]
         rows = tf.repeat(tf.range(tf.shape(article)[0]), choices)  # (B * C,)
         article_ids = graph_tokenizer(article, max_ids=self.max_seq_length)
@@ -137,7 +128,7 @@ class MultipleChoice(MultipleChoiceFlags, Classification):
             self.max_qa_length,
         )
         shape = [-1, choices, tf.shape(packed["input_ids"])[1]]
-        return {name: tf.reshape(ids, shape) for name, ids in packed.items()}, None
+        return predict(**{name: tf.reshape(ids, shape) for name, ids in packed.items()})
 
     def add_openvino_tokenizer(self, model: Any, tokenizer: Any) -> Any:
         return add_choice_tokenizer(

@@ -73,9 +73,8 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
     texts: ClassVar = ("question", "context")
     fixed_options: ClassVar = ("version_2_with_negative", "head", "start_n_top", "end_n_top")
     resumed_options: ClassVar = ("max_seq_length", "doc_stride", "max_query_length")
-    needs_offsets: ClassVar = True
+    finds_spans: ClassVar = True
     can_hold_out: ClassVar = False
-    truncates: ClassVar = False
     base_learning_rate: ClassVar = 5e-5
 
     metrics: tuple[str, ...] = ("f1",)
@@ -255,22 +254,15 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
     def read_outputs(self, exported: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         return dict(exported)
 
-    def graph_encode(
-        self, tokenizer, graph_tokenizer, question, context
-    ) -> tuple[dict[str, tf.Tensor], Any]:
-        """Converts questions and contexts of any length to windows of ids."""
+    def predict_texts(self, predict, tokenizer, graph_tokenizer, question, context):
+        """Finds the answers in contexts of any length; see `find_answers`."""
         passage = graph_tokenizer.tokenize_with_offsets(context)
         question_ids = graph_tokenizer(question, max_ids=self.max_query_length)
         rule = tokenizer.cls_id, tokenizer.sep_id, self.max_seq_length, self.doc_stride
         inputs, windows, _ = cut_windows(passage, *rule, question_ids)
-        return inputs, (context, inputs["input_mask"], windows, passage.ids.row_lengths())
-
-    def graph_decode(self, outputs, context) -> dict[str, tf.Tensor]:
-        """Chooses the answers; see `find_answers`."""
-        texts, input_mask, windows, lengths = context
+        found = context, inputs["input_mask"], windows, predict(**inputs), passage.ids.row_lengths()
         limit = math.inf if self._threshold is None else self._threshold
-        rule = self.n_best_size, self.max_answer_length, limit
-        return find_answers(texts, input_mask, windows, outputs, lengths, *rule)
+        return find_answers(*found, self.n_best_size, self.max_answer_length, limit)
 
 
 def usable_examples(

@@ -58,8 +58,7 @@ class TokenClassification(TokenClassificationFlags, Kind):
     name: ClassVar = "token_classification"
     texts: ClassVar = ("text",)
     resumed_options: ClassVar = ("max_seq_length", "doc_stride")
-    needs_offsets: ClassVar = True
-    truncates: ClassVar = False
+    finds_spans: ClassVar = True
     loss: ClassVar = TokenClassificationLoss()
 
     metrics: tuple[str, ...] = ("f1", "precision", "recall")
@@ -245,19 +244,15 @@ class TokenClassification(TokenClassificationFlags, Kind):
         """Maps logits (B, S, k) to `logits`, `probabilities` (B, S, k) and `label` (B, S)."""
         return class_outputs(self.labels, outputs)
 
-    def graph_encode(self, tokenizer, graph_tokenizer, text) -> tuple[dict[str, tf.Tensor], Any]:
-        """Converts texts of any length to windows of ids."""
+    def predict_texts(self, predict, tokenizer, graph_tokenizer, text):
+        """Finds the spans in texts of any length; see `find_labelled_spans`."""
         tokens = graph_tokenizer.tokenize_with_offsets(text)
         rule = tokenizer.cls_id, tokenizer.sep_id, self.max_seq_length, self.doc_stride
         inputs, windows, _ = cut_windows(tokens, *rule)
-        return inputs, (text, tokens, windows.token_is_max_context, word_tables(tokenizer))
-
-    def graph_decode(self, outputs, context) -> dict[str, tf.Tensor]:
-        """Finds the spans of each text; see `find_labelled_spans`."""
-        text, tokens, is_max_context, tables = context
+        probabilities = predict(**inputs)["probabilities"]
         # In each text later tokens are scored in later windows, so the tokens are in order.
-        probabilities = tf.boolean_mask(outputs["probabilities"], is_max_context)
-        return find_labelled_spans(text, tokens, probabilities, tables, self._table)
+        scored = tf.boolean_mask(probabilities, windows.token_is_max_context)
+        return find_labelled_spans(text, tokens, scored, word_tables(tokenizer), self._table)
 
 
 def _shown(spans: Sequence[ScoredSpan]) -> list[dict[str, Any]]:

@@ -142,7 +142,7 @@ def choose_length(
 ) -> int:
     """Returns the kind's length or, for longer texts, that of nearly all; `most` is the model's."""
     length = min(kind.max_seq_length, most)
-    if not kind.truncates:
+    if kind.finds_spans:
         return length
     rng = np.random.default_rng(seed)
     measured = rng.choice(len(train), min(len(train), _MEASURED), replace=False)

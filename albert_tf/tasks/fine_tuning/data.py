@@ -23,6 +23,7 @@ from albert_tf.data.fine_tuning.tsv import (
     quote_names,
 )
 from albert_tf.errors import InputError, warn
+from albert_tf.export import exporter
 from albert_tf.kinds import OWN_KINDS, Kind, QuestionAnswering, recognise
 from albert_tf.kinds.question_answering import usable_examples
 from albert_tf.kinds.registry import find_kind, read_kind
@@ -104,7 +105,7 @@ def _encode(
     options: FineTuningOptions, row: Task, kind: Kind, tokenizer: Tokenizer, examples: Splits
 ) -> RunData:
     if options.export_dir:
-        kind.check_export(options.export_format, tokenizer)
+        exporter.check_kind(kind, options.export_format, tokenizer)
     sets = {
         split: [
             ExampleSet(name, rows, kind.encode(rows, tokenizer)) for name, rows in of_split.items()
