@@ -4,7 +4,7 @@ Higher is better.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -162,6 +162,11 @@ def compute_label_metrics(
 def as_cell(text: str) -> str:
     """Returns a text for a cell: its tabs and ends of lines would be taken for those of the table."""
     return re.sub(r"[\t\r\n]", " ", text)
+
+
+def to_rows(columns: Mapping[str, Iterable[Any]]) -> Iterator[dict[str, Any]]:
+    """Yields the rows of named columns."""
+    return (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
 
 
 def to_tsv(rows: Iterable[Mapping[str, Any]]) -> str:

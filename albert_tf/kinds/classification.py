@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -94,11 +94,6 @@ class Classification(ClassificationFlags, LongTextKind):
         probabilities = _probabilities(predictions)
         return Classes([self.labels[i] for i in probabilities.argmax(axis=-1)], probabilities)
 
-    def rows(self, examples, predictions) -> Iterator[dict[str, str | float]]:
-        """Yields ids, labels, predicted labels and the probabilities of all classes."""
-        for example, name, row in zip(examples, *self.result(examples, predictions), strict=True):
-            yield {**example.known(), "prediction": name, **name_probabilities(self.labels, row)}
-
     def score_files(self, examples: Sequence[Example], predictions) -> dict[str, str]:
         ids, predicted = label_ids(examples, self.labels), _probabilities(predictions).argmax(-1)
         return {"confusion_matrix.tsv": confusion_matrix(self.labels, ids, predicted)}
@@ -169,9 +164,8 @@ class Regression(LongTextKind):
     def result(self, examples: Sequence[Example], predictions: np.ndarray) -> Scores:
         return Scores(predictions[:, 0] * np.float32(self.scale) + np.float32(self.offset))
 
-    def rows(self, examples, predictions) -> Iterator[dict[str, str | float]]:
-        for example, score in zip(examples, *self.result(examples, predictions), strict=True):
-            yield {**example.known(), "prediction": float(score)}
+    def answers(self, examples, predictions: np.ndarray) -> dict[str, list[float]]:
+        return {"prediction": self.result(examples, predictions).score.tolist()}
 
     def outputs(self, outputs: tf.Tensor) -> dict[str, tf.Tensor]:
         """Maps logits (B, 1) to `logits` (B, 1) and `score` (B,)."""
@@ -208,11 +202,6 @@ def class_outputs(labels: Sequence[str], logits: tf.Tensor) -> dict[str, tf.Tens
         "probabilities": tf.nn.softmax(logits),
         "label": tf.gather(tf.constant(labels), tf.argmax(logits, axis=-1)),
     }
-
-
-def name_probabilities(labels: Sequence[str], row: np.ndarray) -> dict[str, float]:
-    """Returns the columns of a row's probabilities, (k,)."""
-    return {f"probability_{label}": x for label, x in zip(labels, row.tolist(), strict=True)}
 
 
 def _probabilities(logits: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ Runs, trained folders, `albert_tf.load` and the exporter work with any kind.
 
 import abc
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import keras
@@ -15,7 +15,7 @@ import tensorflow as tf
 from albert_tf.data.fine_tuning.features import Features
 from albert_tf.data.fine_tuning.tables import ColumnNames
 from albert_tf.errors import InputError
-from albert_tf.evaluation.metrics import to_tsv
+from albert_tf.evaluation.metrics import to_rows, to_tsv
 from albert_tf.models import AlbertEncoder
 from albert_tf.options import check_types, option
 from albert_tf.tokenization import AlbertTokenizer, Tokenizer
@@ -183,47 +183,35 @@ class Kind(abc.ABC):
     def result(self, examples: Sequence[Any], predictions: Any) -> Any:
         """Returns what `predict` of a loaded model returns."""
 
-    @abc.abstractmethod
-    def rows(self, examples: Sequence[Any], predictions: Any) -> Iterator[dict[str, str | float]]:
-        """Yields the row of each example in files of predictions: `guid`, `label` if known, and more."""
+    def answers(self, examples: Sequence[Any], predictions: Any) -> dict[str, Sequence[Any]]:
+        """Returns n values of each column of tables and of each key of JSON.
+
+        By default they are the parts of `result`: predictions and, as columns, probabilities of labels.
+        """
+        values, *probabilities = self.result(examples, predictions)
+        columns = {"prediction": values}
+        for of_labels in probabilities:
+            names = (f"probability_{label}" for label in self.labels)
+            columns |= zip(names, of_labels.T.tolist(), strict=True)
+        return columns
 
     def prediction_files(
         self, name: str, examples: Sequence[Any], predictions: Any
     ) -> dict[str, str]:
-        """Returns the files of predictions, file name -> content; by default a table of `rows`.
+        """Returns the files of predictions, file name -> content.
 
-        `name` is the name of the file without its end.
+        By default it is `<name>.tsv`, a table of ids, labels if they are known, and `answers`.
         """
-        return {f"{name}.tsv": to_tsv(self.rows(examples, predictions))}
+        answers = zip(examples, to_rows(self.answers(examples, predictions)), strict=True)
+        return {f"{name}.tsv": to_tsv({**one.known(), **answer} for one, answer in answers)}
 
     def score_files(self, examples: Sequence[Any], predictions: Any) -> dict[str, str]:
         """Returns more files of an evaluation, file name -> content."""
         return {}
 
-    # Standard input and output
-
-    def example_of_line(self, fields: Sequence[str]) -> Any | None:
-        """Makes an example of the fields of a line; None if their number is wrong."""
-        if len(fields) != len(self.texts):
-            return None
-        check_field(fields[0])
-        (example,) = self.make_examples(*([field] for field in fields))
-        return example
-
-    @property
-    def line_format(self) -> str:
-        """The expected fields of a line, as text for messages."""
-        return f"{', '.join(self.texts)} with tabs between them"
-
-    def answers(self, examples: Sequence[Any], predictions: Any) -> Iterator[dict[str, Any]]:
-        """Yields what JSON shows of each prediction; by default `rows` without id and label."""
-        for row in self.rows(examples, predictions):
-            yield {name: value for name, value in row.items() if name not in ("guid", "label")}
-
-    @property
-    def answer_columns(self) -> tuple[str, ...]:
-        """The keys of `answers`."""
-        return ("prediction", *(f"probability_{label}" for label in self.label_names))
+    @abc.abstractmethod
+    def example_of_line(self, fields: Sequence[str]) -> Any:
+        """Makes an example of the fields of a line of standard input."""
 
     # Exported models, whose methods run in TensorFlow graphs
 
@@ -260,10 +248,12 @@ class Kind(abc.ABC):
         return {"kind": self.name, **dataclasses.asdict(self)}
 
 
-def check_field(field: str, what: str = "the text") -> None:
-    """Raises an `InputError` if a field of a line is empty."""
-    if not field.strip():
-        raise InputError(f"{what} is empty")
+def check_fields(fields: Sequence[str], least: int, most: int, expected: str) -> None:
+    """Raises an `InputError` if a line has more or less fields, or begins with an empty one."""
+    if not least <= len(fields) <= most:
+        raise InputError(f"received {len(fields)} texts; expected {expected}")
+    if not fields[0].strip():
+        raise InputError("the text is empty")
 
 
 def as_texts(name: str, texts: str | Sequence[str]) -> list[str]:

@@ -1,7 +1,7 @@
 """Multi-label classification: texts, or pairs of texts, with any number of labels."""
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -20,7 +20,6 @@ from albert_tf.evaluation.metrics import (
     label_scores,
     score_labels,
 )
-from albert_tf.kinds.classification import name_probabilities
 from albert_tf.kinds.registry import register
 from albert_tf.kinds.text_kind import LongTextKind
 from albert_tf.losses import MultiLabelLoss, batch_loss
@@ -108,11 +107,6 @@ class MultiLabel(LongTextKind):
         probabilities, labels = _probabilities(predictions), np.array(self.labels)
         chosen = probabilities >= np.array(self._limits, np.float32)
         return LabelSets([tuple(labels[row].tolist()) for row in chosen], probabilities)
-
-    def rows(self, examples, predictions) -> Iterator[dict[str, Any]]:
-        """Yields ids, labels, predicted labels and the probabilities of all labels."""
-        for example, names, row in zip(examples, *self.result(examples, predictions), strict=True):
-            yield {**example.known(), "prediction": names, **name_probabilities(self.labels, row)}
 
     def score_files(self, examples: Sequence[Example], predictions) -> dict[str, str]:
         ids = label_ids(examples, self.accepted_labels)

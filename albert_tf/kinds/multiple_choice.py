@@ -14,7 +14,7 @@ from albert_tf.data.fine_tuning.tsv import Example
 from albert_tf.errors import InputError
 from albert_tf.export.openvino_text import add_choice_tokenizer
 from albert_tf.kinds.classification import Classification
-from albert_tf.kinds.kind import as_texts, check_field, rows_of
+from albert_tf.kinds.kind import as_texts, check_fields, rows_of
 from albert_tf.kinds.registry import register
 from albert_tf.models import AlbertMultipleChoice
 from albert_tf.options.kinds import MultipleChoiceFlags
@@ -96,19 +96,15 @@ class MultipleChoice(MultipleChoiceFlags, Classification):
     def make_model(self, encoder, dropout, seed, dtype) -> AlbertMultipleChoice:
         return AlbertMultipleChoice(encoder, dropout, seed, dtype=dtype)
 
-    def example_of_line(self, fields: Sequence[str]) -> Example | None:
-        texts = 1 + self.pairs
-        if len(fields) != texts + len(self.labels):
-            return None
-        check_field(fields[0])
-        for choice in fields[texts:]:
-            check_field(choice, "a choice")
-        return Example("", *fields[:texts], choices=tuple(fields[texts:]))
-
-    @property
-    def line_format(self) -> str:
-        texts = "text_a, text_b" if self.pairs else "text_a"
-        return f"{texts} and {len(self.labels)} choices with tabs between them"
+    def example_of_line(self, fields: Sequence[str]) -> Example:
+        texts, choices = fields[: 1 + self.pairs], fields[1 + self.pairs :]
+        count = 1 + self.pairs + self.num_choices
+        names = "text_a, text_b" if self.pairs else "text_a"
+        expected = f"{names} and {self.num_choices} choices with tabs between them"
+        check_fields(fields, count, count, expected)
+        if not all(choice.strip() for choice in choices):
+            raise InputError("a choice is empty")
+        return Example("", *texts, choices=tuple(choices))
 
     @property
     def num_choices(self) -> int:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
 import keras
@@ -35,7 +35,7 @@ from albert_tf.evaluation.squad_answers import (
     score_spans,
 )
 from albert_tf.evaluation.squad_metrics import with_margin
-from albert_tf.kinds.kind import Kind, rows_of
+from albert_tf.kinds.kind import Kind, check_fields, rows_of
 from albert_tf.kinds.registry import register
 from albert_tf.losses import ConditionalSpanLoss, SpanLoss
 from albert_tf.models import AlbertConditionalSpanLabeler, AlbertSpanLabeler
@@ -105,6 +105,10 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
         """Makes n examples without answers of n questions and n contexts of any length."""
         rows = rows_of(question=question, context=context)
         return [SquadExample(str(number), *texts) for number, texts in enumerate(rows)]
+
+    def example_of_line(self, fields: Sequence[str]) -> SquadExample:
+        check_fields(fields, 2, 2, "question, context with tabs between them")
+        return SquadExample("0", *fields)
 
     def encode(self, examples, tokenizer) -> SquadWindows:
         """Converts examples to windows of ids, with the places of the answers if they have any."""
@@ -229,17 +233,11 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
             np.array(list(predictions.null_odds.values())),
         )
 
-    def rows(self, examples, predictions: RankedAnswers) -> Iterator[dict[str, str]]:
-        for example, text in zip(examples, self._texts(predictions), strict=True):
-            yield {"guid": example.id, "prediction": text}
-
-    answer_columns: ClassVar = Answers._fields
-
-    def answers(self, examples, predictions: RankedAnswers) -> Iterator[dict[str, Any]]:
-        """Yields the fields of `Answers`."""
+    def answers(self, examples, predictions: RankedAnswers) -> dict[str, list]:
+        """Returns the fields of `Answers`."""
         texts, *numbers = self.result(examples, predictions)
-        for row in zip(texts, *(column.tolist() for column in numbers), strict=True):
-            yield dict(zip(Answers._fields, row, strict=True))
+        columns = texts, *(column.tolist() for column in numbers)
+        return dict(zip(Answers._fields, columns, strict=True))
 
     def prediction_files(self, name: str, examples, predictions: RankedAnswers) -> dict[str, str]:
         """Returns SQuAD's files, with `test_` before their names if `name` begins so."""

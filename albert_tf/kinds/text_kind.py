@@ -19,7 +19,7 @@ from albert_tf.data.fine_tuning.tables import ColumnNames, Table
 from albert_tf.data.fine_tuning.tsv import Example, Labels, make_examples
 from albert_tf.errors import InputError
 from albert_tf.export.openvino_text import add_text_tokenizer
-from albert_tf.kinds.kind import Kind, check_field, rows_of
+from albert_tf.kinds.kind import Kind, check_fields, rows_of
 from albert_tf.models import AlbertClassifier
 from albert_tf.options.kinds import LongTextFlags
 
@@ -88,21 +88,10 @@ class TextKind(Kind):
     def make_model(self, encoder, dropout, seed, dtype) -> AlbertClassifier:
         return AlbertClassifier(encoder, len(self.labels) or 1, dropout, seed, dtype=dtype)
 
-    @property
-    def texts_of_line(self) -> int:
-        """Maximum number of texts of a line."""
-        return 1 + self.pairs
-
-    def example_of_line(self, fields: Sequence[str]) -> Example | None:
-        if len(fields) > self.texts_of_line:
-            return None
-        check_field(fields[0])
+    def example_of_line(self, fields: Sequence[str]) -> Example:
+        expected = "text_a or text_a, tab, text_b" if self.pairs else "a text without a tab"
+        check_fields(fields, 1, 1 + self.pairs, expected)
         return Example("", *fields)
-
-    @property
-    def line_format(self) -> str:
-        is_pair = self.texts_of_line == 2
-        return "text_a or text_a, tab, text_b" if is_pair else "a text without a tab"
 
     def predict_texts(self, predict, tokenizer, graph_tokenizer, text_a, text_b=None):
         """Maps texts to outputs; an empty `text_b` makes no pair."""

@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -32,7 +32,7 @@ from albert_tf.evaluation.entities import (
 )
 from albert_tf.evaluation.metrics import is_collapsed, label_scores
 from albert_tf.kinds.classification import class_outputs
-from albert_tf.kinds.kind import Kind, as_texts, check_field, rows_of
+from albert_tf.kinds.kind import Kind, as_texts, rows_of
 from albert_tf.kinds.registry import register
 from albert_tf.losses import TokenClassificationLoss, batch_loss
 from albert_tf.models import AlbertTokenClassifier
@@ -195,30 +195,25 @@ class TokenClassification(TokenClassificationFlags, Kind):
     def _score(self, examples: Sequence[TaggedText], predictions: WordLogits):
         return score_entities(examples, self._find(examples, predictions), self.label_names)
 
-    def rows(self, examples, predictions: WordLogits) -> Iterator[dict[str, Any]]:
-        """Yields ids, texts, spans and, if known, the true spans."""
-        for text, spans in zip(examples, self._find(examples, predictions), strict=True):
-            row = {"guid": text.guid, "text": text.text_a, "spans": _shown(spans)}
-            if text.spans is not None:
-                row["true_spans"] = [span._asdict() for span in text.spans]
-            yield row
-
     def prediction_files(self, name: str, examples, predictions: WordLogits) -> dict[str, str]:
         """Returns `<name>.jsonl`, a line per text, and `<name>.conll` if the words are given.
 
         The latter has a line per word: the word, its true tag if known, and the predicted tag.
         """
-        rows = self.rows(examples, predictions)
-        files = {f"{name}.jsonl": "".join(f"{json.dumps(row)}\n" for row in rows)}
-        lines = []
-        for text, of_text in zip(examples, self._find(examples, predictions), strict=True):
-            if text.words is None:
-                continue
-            spans = [of_text] if text.spans is None else [text.spans, of_text]
-            words = [text.text_a[start:end] for start, end in text.words]
-            tags = (self._tags(text, of_column) for of_column in spans)
-            lines += [*map(" ".join, zip(words, *tags, strict=True)), ""]
-        return {**files, **({f"{name}.conll": "\n".join(lines) + "\n"} if lines else {})}
+        rows, lines = [], []
+        for text, spans in zip(examples, self._find(examples, predictions), strict=True):
+            row = {"guid": text.guid, "text": text.text_a, "spans": _shown(spans)}
+            columns = [spans]
+            if text.spans is not None:
+                row["true_spans"] = [span._asdict() for span in text.spans]
+                columns = [text.spans, spans]
+            rows.append(json.dumps(row))
+            if text.words is not None:
+                words = [text.text_a[start:end] for start, end in text.words]
+                tags = (self._tags(text, of_column) for of_column in columns)
+                lines += [*map(" ".join, zip(words, *tags, strict=True)), ""]
+        files = {f"{name}.jsonl": rows, f"{name}.conll": lines}
+        return {file: "\n".join(part) + "\n" for file, part in files.items() if part}
 
     def score_files(self, examples, predictions: WordLogits) -> dict[str, str]:
         """Returns the scores of each label, and of all spans."""
@@ -227,18 +222,19 @@ class TokenClassification(TokenClassificationFlags, Kind):
     def example_of_line(self, fields: Sequence[str]) -> TaggedText:
         """Makes an example of a line, which is one text with its tabs."""
         text = "\t".join(fields)
-        check_field(text)
+        if not text.strip():
+            raise InputError("the text is empty")
         return TaggedText("", text)
 
-    def answers(self, examples, predictions: WordLogits) -> Iterator[dict[str, Any]]:
-        """Yields the spans of each text: objects with the keys of `ScoredSpan` and `text`."""
-        for example, spans in zip(examples, self._find(examples, predictions), strict=True):
-            text = example.text_a
-            yield {
-                "spans": [{**x, "text": text[x["start"] : x["end"]]} for x in _shown(spans)],
-            }
-
-    answer_columns: ClassVar = ("spans",)
+    def answers(self, examples, predictions: WordLogits) -> dict[str, list]:
+        """Returns the spans of each text: objects with the keys of `ScoredSpan` and `text`."""
+        found = zip(examples, self._find(examples, predictions), strict=True)
+        return {
+            "spans": [
+                [{**x, "text": one.text_a[x["start"] : x["end"]]} for x in _shown(spans)]
+                for one, spans in found
+            ]
+        }
 
     def outputs(self, outputs: tf.Tensor) -> dict[str, tf.Tensor]:
         """Maps logits (B, S, k) to `logits`, `probabilities` (B, S, k) and `label` (B, S)."""

@@ -15,6 +15,7 @@ from albert_tf.backends import require_tensorflow
 from albert_tf.data.fine_tuning.tables import ColumnNames, Table
 from albert_tf.errors import InputError
 from albert_tf.evaluation.masked_lm import Filling, fill_mask
+from albert_tf.evaluation.metrics import to_rows
 from albert_tf.export import ExportedModel, export
 from albert_tf.files import as_path
 from albert_tf.kinds import Embedding, Kind
@@ -141,7 +142,7 @@ class Loaded:
         """
         main = self._main
         examples = main.kind.make_examples(*args, **kwargs)
-        return list(main.kind.answers(examples, main.run(examples)))
+        return list(to_rows(main.kind.answers(examples, main.run(examples))))
 
     def evaluate(self, data: Any, **columns: str) -> dict[str, float]:
         """Returns the metrics on data with labels.

@@ -20,7 +20,7 @@ from albert_tf.data.fine_tuning.tables import ColumnNames, Table, is_table
 from albert_tf.data.fine_tuning.task_table import Task
 from albert_tf.data.fine_tuning.tsv import LABEL_SEPARATOR, Scores
 from albert_tf.errors import InputError, name_place
-from albert_tf.evaluation.metrics import as_cell, to_tsv
+from albert_tf.evaluation.metrics import as_cell, to_rows, to_tsv
 from albert_tf.kinds import Kind
 from albert_tf.options import select
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
@@ -186,12 +186,13 @@ def predict_file(options: Any, kind: Kind, tokenizer: Tokenizer, evaluator: Eval
             table = hide_labels(table)
         examples = kind.read(table, "test")
         one = ExampleSet("", examples, kind.encode(examples, tokenizer))
-        answers = kind.answers(examples, *predict_sets(kind, [one], evaluator, options))
+        answers = to_rows(kind.answers(examples, *predict_sets(kind, [one], evaluator, options)))
     else:
         answers = _answer_lines(path, kind, tokenizer, evaluator.model, options.eval_batch_size)
     is_tsv = options.predict_format == "tsv"
     if is_tsv:
-        print("\t".join(map(_cell, kind.answer_columns)), flush=True)
+        none = predict(kind, evaluator, [], kind.encode([], tokenizer), 1)
+        print("\t".join(map(_cell, kind.answers([], none))), flush=True)
     count = unanswered = 0
     for answer in answers:
         count += 1
@@ -216,15 +217,12 @@ def _answer_lines(
     def answer(place: str, line: str) -> dict[str, Any]:
         files.decode_strictly(line.encode("utf-8", "surrogateescape"), place)
         with name_place(place):
-            fields = line.split("\t")
-            examples = [kind.example_of_line(fields)]
-            if examples[0] is None:
-                raise InputError(f"received {len(fields)} texts; expected {kind.line_format}")
+            examples = [kind.example_of_line(line.split("\t"))]
             features = kind.encode(examples, tokenizer)
             rows = np.arange(len(features))
             parts = (rows[first : first + batch_size] for first in range(0, len(rows), batch_size))
             outputs = ((part, predict(make_batch(features, part))) for part in parts)
-            (answer,) = kind.answers(examples, kind.decode(examples, features, outputs))
+            (answer,) = to_rows(kind.answers(examples, kind.decode(examples, features, outputs)))
             return answer
 
     for place, line in _lines(path):

@@ -195,7 +195,7 @@ class _Run:
             path = write_predictions(kind, options.output_dir, name, one, of_set)
             print(f"predictions in {path}")
             if one.name in row.submissions:
-                names = [each["prediction"] for each in kind.rows(one.examples, of_set)]
+                names = kind.answers(one.examples, of_set)["prediction"]
                 place = options.output_dir, row, one.name
                 print(f"for the leaderboard {write_submission(*place, one.examples, names)}")
 
