@@ -142,17 +142,13 @@ class Regression(LongTextKind):
             return fitted
         return dataclasses.replace(fitted, offset=offset, scale=scale)
 
-    @property
-    def stored(self) -> Self:
-        return dataclasses.replace(self, offset=0.0, scale=1.0)
-
-    def stored_tensors(self, tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Returns the tensors of the model whose outputs are the scores themselves."""
-        return {
-            **tensors,
-            "classifier.weight": tensors["classifier.weight"] * self.scale,
-            "classifier.bias": tensors["classifier.bias"] * self.scale + self.offset,
+    def stored(self, tensors: dict[str, np.ndarray]) -> tuple[Self, dict[str, np.ndarray]]:
+        """Returns the kind and the tensors of the model whose outputs are the scores themselves."""
+        offsets = {"classifier.weight": 0.0, "classifier.bias": self.offset}
+        head = {
+            name: tensors[name] * self.scale + offsets[name] for name in offsets.keys() & tensors
         }
+        return dataclasses.replace(self, offset=0.0, scale=1.0), {**tensors, **head}
 
     def measure(self, examples: Sequence[Example], predictions: np.ndarray) -> dict[str, float]:
         """Returns the metrics, the root of the mean squared error, and that error as the loss."""

@@ -143,18 +143,12 @@ class Kind(abc.ABC):
         """Returns the kind with thresholds that suit a dev set."""
         return self
 
-    @property
-    def stored(self) -> Self:
-        """The kind as it is stored with a model, whose tensors are `stored_tensors`."""
-        return self
+    def stored(self, tensors: dict[str, np.ndarray]) -> tuple[Self, dict[str, np.ndarray]]:
+        """Returns the kind and the tensors to store, given some of a trained model's.
 
-    def stored_tensors(self, tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Returns the tensors to store, given a trained model's, by Hugging Face's names."""
-        return tensors
-
-    def without_thresholds(self) -> Self:
-        """Returns the kind as it was before `fit`."""
-        return self
+        Tensors have Hugging Face's names.
+        """
+        return self, tensors
 
     @property
     def label_names(self) -> tuple[str, ...]:

@@ -81,15 +81,10 @@ class MultiLabel(LongTextKind):
         return self.thresholds or (DEFAULT_THRESHOLD,) * len(self.labels)
 
     def fit(self, examples: Sequence[Example], predictions: np.ndarray) -> Self:
-        """Returns the kind with the thresholds of the highest F1, unless it has any."""
-        if self.thresholds:
-            return self
+        """Returns the kind with the thresholds of the highest F1."""
         ids = label_ids(examples, self.accepted_labels)
         chosen = choose_thresholds(ids, _probabilities(predictions))
         return dataclasses.replace(self, thresholds=tuple(chosen))
-
-    def without_thresholds(self) -> Self:
-        return dataclasses.replace(self, thresholds=())
 
     def measure(self, examples: Sequence[Example], predictions: np.ndarray) -> dict[str, float]:
         """Returns the metrics, the thresholds as `threshold_<label>`, and the loss."""

@@ -61,7 +61,7 @@ def measure_baselines(
     for one, of_model in zip(sets, predictions, strict=True):
         received = baselines.predict(list(map(_texts, one.examples)))
         for name, of_baseline in received.items():
-            fitted = kind.without_thresholds().fit(one.examples, of_baseline)
+            fitted = kind.fit(one.examples, of_baseline)
             values = fitted.measure(one.examples, of_baseline)
             known = {one.prefix + key: values[key] for key in kind.reported if key in values}
             results.setdefault(name, {}).update(known)

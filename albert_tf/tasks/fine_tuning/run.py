@@ -225,7 +225,7 @@ class _Run:
     def _load_best_checkpoint(self) -> None:
         """Loads the best checkpoint of `--output_dir`."""
         load_checkpoint(self.evaluator.model, self.options.output_dir).check_complete()
-        self.kind = self.kind.stored
+        self.kind, _ = self.kind.stored({})
 
     def _export(self, metrics: dict[str, float]) -> None:
         """Exports the model, with these and the best metrics in its card."""
