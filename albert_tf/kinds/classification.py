@@ -41,7 +41,6 @@ class Classification(ClassificationFlags, LongTextKind):
     """Texts or pairs of texts, with one of several labels. Predictions are logits, float32 (n, k)."""
 
     name: ClassVar = "classification"
-    resumed_options: ClassVar = (*LongTextKind.resumed_options, "class_weights")
 
     metrics: tuple[str, ...] = ("accuracy",)
     # What each label counts in the loss, 1 on average; empty for 1 each.

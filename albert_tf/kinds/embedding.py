@@ -42,7 +42,6 @@ class Embedding(EmbeddingFlags, TextKind):
     fixed_options: ClassVar = ("pooling",)
     least_micro_batch: ClassVar = 2  # The negatives of a pair are the others.
     can_hold_out: ClassVar = False  # Pairs that belong together cannot be evaluated.
-    has_baselines: ClassVar = False
 
     metrics: tuple[str, ...] = ("spearman", "pearson")
     normalize: bool = True  # to length 1, as in training

@@ -39,16 +39,14 @@ class Kind(abc.ABC):
     name: ClassVar[str]  # of the kind, and of its task with the user's own files
     texts: ClassVar[tuple[str, ...]]  # inputs of the text model
     fixed_options: ClassVar[tuple[str, ...]] = ()  # that must equal those of the training
-    # Options that must not change when training resumes.
-    resumed_options: ClassVar[tuple[str, ...]] = ("max_seq_length",)
+    free_options: ClassVar[tuple[str, ...]] = ()  # that may change when training resumes
     can_hold_out: ClassVar[bool] = True  # whether a part of a training set may be the dev set
-    # Whether predictions are the logits of `labels`, or scores, as those of `Baselines` are.
-    has_baselines: ClassVar[bool] = False
+    # Whether the pooled output becomes logits of `labels`, or a score, as `Baselines` predict them.
+    reads_pooler: ClassVar[bool] = False
     least_micro_batch: ClassVar[int] = 1  # number of examples that a micro-batch needs
     # Whether it finds parts of texts of any length, in windows; others truncate long texts.
     finds_spans: ClassVar[bool] = False
     base_learning_rate: ClassVar[float] = 2e-5  # of ALBERT-base (the paper's table 14)
-    reads_pooler: ClassVar[bool] = False  # whether the head reads the pooled output
     num_choices: ClassVar[int | None] = None  # C, if an example is C sequences
 
     task_name: str = ""  # the task that the model was trained on, e.g. `cola`

@@ -30,7 +30,6 @@ class MultipleChoice(MultipleChoiceFlags, Classification):
 
     name: ClassVar = "multiple_choice"
     texts: ClassVar = ("article", "question", "options")
-    resumed_options: ClassVar = ("max_seq_length", "max_qa_length")
 
     @property
     def reported(self) -> tuple[str, ...]:

@@ -72,7 +72,7 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
     name: ClassVar = "question_answering"
     texts: ClassVar = ("question", "context")
     fixed_options: ClassVar = ("version_2_with_negative", "head", "start_n_top", "end_n_top")
-    resumed_options: ClassVar = ("max_seq_length", "doc_stride", "max_query_length")
+    free_options: ClassVar = ("n_best_size", "max_answer_length", "null_score_diff_threshold")
     finds_spans: ClassVar = True
     can_hold_out: ClassVar = False
     base_learning_rate: ClassVar = 5e-5

@@ -28,7 +28,6 @@ from albert_tf.options.kinds import LongTextFlags
 class TextKind(Kind):
     """Predicts from a text, or a pair of texts, by its pooled output."""
 
-    has_baselines: ClassVar = True
     reads_pooler: ClassVar = True
 
     pairs: bool = False  # whether an example may have two texts
@@ -105,8 +104,6 @@ class TextKind(Kind):
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LongTextKind(LongTextFlags, TextKind):
     """May read all of a long text: in windows, over which it averages the model's outputs."""
-
-    resumed_options: ClassVar = ("max_seq_length", "long_texts")
 
     @property
     def _has_windows(self) -> bool:

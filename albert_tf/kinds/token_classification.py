@@ -57,7 +57,6 @@ class TokenClassification(TokenClassificationFlags, Kind):
 
     name: ClassVar = "token_classification"
     texts: ClassVar = ("text",)
-    resumed_options: ClassVar = ("max_seq_length", "doc_stride")
     finds_spans: ClassVar = True
     loss: ClassVar = TokenClassificationLoss()
 

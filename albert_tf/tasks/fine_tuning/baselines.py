@@ -24,7 +24,7 @@ _FILE = "baselines.npz"
 def write_baselines(options: FineTuningOptions, data: RunData) -> None:
     """Fits the baselines to the training set, and writes them for evaluations, also later ones."""
     kind = data.kind
-    if not kind.has_baselines:
+    if not kind.reads_pooler:
         return
     examples = data.sets["train"][0].examples
     targets = label_ids(examples, kind.accepted_labels)
@@ -51,7 +51,7 @@ def measure_baselines(
     Prints them, and a warning if the model is no better. Returns `{"baselines": {name: metrics}}`.
     """
     path = os.path.join(options.output_dir, _FILE)
-    if not kind.has_baselines or not tf.io.gfile.exists(path):
+    if not kind.reads_pooler or not tf.io.gfile.exists(path):
         return {}
     try:
         baselines = Baselines.from_bytes(files.read_bytes(path))

@@ -317,7 +317,8 @@ def _check_task(options: FineTuningOptions, there: Kind, expected: Mapping[str, 
 
 
 def _check_fields(options: FineTuningOptions, there: Kind, kind: Kind) -> None:
-    for name in (*kind.fixed_options, *(kind.resumed_options if options.do_train else ())):
+    resumed = option_fields(type(kind)).keys() - kind.free_options if options.do_train else ()
+    for name in (*kind.fixed_options, *sorted(resumed)):
         if getattr(there, name) != getattr(kind, name):
             raise InputError(
                 f"--output_dir={options.output_dir}: holds the checkpoints of a run with {name} "
