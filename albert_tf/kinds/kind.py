@@ -63,10 +63,6 @@ class Kind(abc.ABC):
             if label in self.labels[:number]:
                 raise InputError(f"labels: received '{label}' twice; expected it once")
 
-    def with_length(self, max_seq_length: int) -> Self:
-        """Returns the kind with another length."""
-        return dataclasses.replace(self, max_seq_length=max_seq_length)
-
     # Data
 
     @classmethod

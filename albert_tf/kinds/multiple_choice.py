@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import tensorflow as tf
 
@@ -43,12 +43,6 @@ class MultipleChoice(MultipleChoiceFlags, Classification):
         if self.max_qa_length is None:
             length = min(_MAX_QA_LENGTH, self.max_seq_length // 2)
             object.__setattr__(self, "max_qa_length", length)
-
-    def with_length(self, max_seq_length: int) -> Self:
-        """Returns the kind with another length, and with that of questions that is the default there."""
-        is_default = self == dataclasses.replace(self, max_qa_length=None)
-        kept = None if is_default else self.max_qa_length
-        return dataclasses.replace(self, max_seq_length=max_seq_length, max_qa_length=kept)
 
     def read(self, source: Any, split: str) -> list[Example]:
         """Reads rows with a passage, a question, the columns `choice_a`, `choice_b`, ... and a letter."""

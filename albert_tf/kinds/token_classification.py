@@ -67,12 +67,6 @@ class TokenClassification(TokenClassificationFlags, Kind):
         if self.doc_stride is None:
             object.__setattr__(self, "doc_stride", self.max_seq_length // 2)
 
-    def with_length(self, max_seq_length: int) -> Self:
-        """Returns the kind with another length, and with the stride that is the default there."""
-        is_default = self == dataclasses.replace(self, doc_stride=None)
-        kept = None if is_default else self.doc_stride
-        return dataclasses.replace(self, max_seq_length=max_seq_length, doc_stride=kept)
-
     @property
     def label_names(self) -> tuple[str, ...]:
         return self._table.labels

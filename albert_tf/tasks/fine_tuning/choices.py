@@ -27,6 +27,7 @@ from albert_tf.kinds import Kind
 from albert_tf.kinds.registry import read_kind
 from albert_tf.model_folder import CONFIG_FILE, find_best, folder_of, read_own
 from albert_tf.models import AlbertClassifier
+from albert_tf.options.kinds import option_fields
 from albert_tf.tasks.common import described_folder
 from albert_tf.tasks.fine_tuning.options import LENGTHS, FineTuningOptions
 from albert_tf.tasks.training_options import PAPER, PAPER_SQUAD_V2, Recipe
@@ -146,9 +147,19 @@ def choose_length(
         return length
     rng = np.random.default_rng(seed)
     measured = rng.choice(len(train), min(len(train), _MEASURED), replace=False)
-    whole = kind.with_length(most).encode([train[row] for row in measured], tokenizer)
+    whole = with_length(kind, most).encode([train[row] for row in measured], tokenizer)
     needed = np.quantile(whole.example_lengths, _WHOLE, method="higher")
     return min(max(length, math.ceil(needed / _LENGTH_STEP) * _LENGTH_STEP), most)
+
+
+def with_length(kind: Kind, max_seq_length: int) -> Kind:
+    """Returns a kind with another length, and with the options that are the defaults there."""
+    defaults = {
+        name: None
+        for name, option in option_fields(type(kind)).items()
+        if option.default is None and kind == dataclasses.replace(kind, **{name: None})
+    }
+    return dataclasses.replace(kind, max_seq_length=max_seq_length, **defaults)
 
 
 def choose(
