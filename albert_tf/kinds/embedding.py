@@ -102,11 +102,11 @@ class Embedding(EmbeddingFlags, TextKind):
     def decode(self, examples, features, batches) -> np.ndarray:
         """Returns the embeddings of the texts of each example."""
         sides = 2 if isinstance(features, PairFeatures) else 1
-        of_examples = (
+        grouped = (
             (rows, outputs[: sides * len(rows)].reshape(len(rows), sides, outputs.shape[-1]))
             for rows, outputs in batches
         )
-        return super().decode(examples, features, of_examples)
+        return super().decode(examples, features, grouped)
 
     def measure(self, examples: Sequence[Example], predictions: np.ndarray) -> dict[str, float]:
         """Returns the correlations of cosines and scores; only the order of cosines has a meaning."""

@@ -128,7 +128,8 @@ class Kind(abc.ABC):
         (n, ...), of a model with one output.
         """
         rows, outputs = zip(*batches, strict=True)
-        outputs = np.concatenate([of[: len(row)] for row, of in zip(rows, outputs, strict=True)])
+        parts = [part[: len(row)] for row, part in zip(rows, outputs, strict=True)]
+        outputs = np.concatenate(parts)
         restored = np.empty_like(outputs)
         restored[np.concatenate(rows)] = outputs
         return restored
@@ -176,11 +177,11 @@ class Kind(abc.ABC):
 
         By default they are the parts of `result`: predictions and, as columns, probabilities of labels.
         """
-        values, *probabilities = self.result(examples, predictions)
+        values, *arrays = self.result(examples, predictions)
         columns = {"prediction": values}
-        for of_labels in probabilities:
+        for probabilities in arrays:
             names = (f"probability_{label}" for label in self.labels)
-            columns |= zip(names, of_labels.T.tolist(), strict=True)
+            columns |= zip(names, probabilities.T.tolist(), strict=True)
         return columns
 
     def prediction_files(
@@ -191,7 +192,7 @@ class Kind(abc.ABC):
         By default it is `<name>.tsv`, a table of ids, labels if they are known, and `answers`.
         """
         answers = zip(examples, to_rows(self.answers(examples, predictions)), strict=True)
-        return {f"{name}.tsv": to_tsv({**one.known(), **answer} for one, answer in answers)}
+        return {f"{name}.tsv": to_tsv({**example.known(), **answer} for example, answer in answers)}
 
     def score_files(self, examples: Sequence[Any], predictions: Any) -> dict[str, str]:
         """Returns more files of an evaluation, file name -> content."""

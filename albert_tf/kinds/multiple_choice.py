@@ -70,15 +70,15 @@ class MultipleChoice(MultipleChoiceFlags, Classification):
         options = list(options)
         if len(article) == 1 and options and isinstance(options[0], str):
             options = [options]
-        for number, of_question in enumerate(options):
-            if len(as_texts(f"options[{number}]", of_question)) != len(self.labels):
+        for number, choices in enumerate(options):
+            if len(as_texts(f"options[{number}]", choices)) != len(self.labels):
                 raise InputError(f"options[{number}]: expected a list of {len(self.labels)} texts")
         rows = rows_of(article=article, question=question)
         if len(rows) != len(options):
             raise InputError(f"options: expected {len(rows)} lists; received {len(options)}")
         return [
-            Example("", *texts, choices=tuple(of_question))
-            for texts, of_question in zip(rows, options, strict=True)
+            Example("", *texts, choices=tuple(choices))
+            for texts, choices in zip(rows, options, strict=True)
         ]
 
     def encode(self, examples, tokenizer) -> Features:

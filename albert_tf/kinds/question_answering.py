@@ -43,7 +43,7 @@ from albert_tf.options.kinds import QuestionAnsweringFlags
 from albert_tf.training.evaluator import Loss
 
 # Outputs of the conditional head that only its loss reads.
-_OF_KNOWN_START = ("start_log_probs", "end_log_probs")
+_LOSS_OUTPUTS = ("start_log_probs", "end_log_probs")
 
 
 class Answers(NamedTuple):
@@ -120,8 +120,8 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
     ) -> list[str]:
         """Counts the questions that cannot be answered right, or teach something wrong."""
         counts = count_answer_tokens(examples, features)
-        has_answer = np.array([each.found_answer is not None for each in examples])
-        has_none = np.array([each.is_impossible for each in examples])
+        has_answer = np.array([example.found_answer is not None for example in examples])
+        has_none = np.array([example.is_impossible for example in examples])
         faults = (
             (
                 f"--max_answer_length={self.max_answer_length}",
@@ -222,14 +222,14 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
             text if example.context.startswith(text, answer.start) else ""
             for example, text, answer in zip(examples, self._texts(predictions), best, strict=True)
         ]
-        starts = [each.start if text else 0 for each, text in zip(best, texts, strict=True)]
+        starts = [answer.start if text else 0 for answer, text in zip(best, texts, strict=True)]
         return Answers(
             texts,
             np.array(starts, np.int64),
             np.array(
                 [start + len(text) for start, text in zip(starts, texts, strict=True)], np.int64
             ),
-            np.array([each.probability for each in best]),
+            np.array([answer.probability for answer in best]),
             np.array(list(predictions.null_odds.values())),
         )
 
@@ -247,7 +247,7 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
 
     def outputs(self, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Returns the outputs that answers are found with."""
-        return {name: each for name, each in outputs.items() if name not in _OF_KNOWN_START}
+        return {name: value for name, value in outputs.items() if name not in _LOSS_OUTPUTS}
 
     def read_outputs(self, exported: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         return dict(exported)

@@ -125,12 +125,12 @@ class TokenClassification(TokenClassificationFlags, Kind):
         cut = [
             (text, span)
             for text, spans in zip(examples, found, strict=True)
-            for span in {*text.spans}.difference(Span(*each[:3]) for each in spans)
+            for span in {*text.spans}.difference(Span(*found[:3]) for found in spans)
         ]
         if not cut:
             return []
         text, span = cut[0]
-        count = sum(len(each.spans) for each in examples)
+        count = sum(len(example.spans) for example in examples)
         return [
             f"{path}: {len(cut)} of {count} spans begin or end inside a word, such as "
             f"'{text.text_a[span.start : span.end]}' in {text.guid}; the model finds whole words"
@@ -141,11 +141,11 @@ class TokenClassification(TokenClassificationFlags, Kind):
 
     def decode(self, examples, features, batches) -> WordLogits:
         """Returns the logits of all words, each from its window with most context."""
-        of_tokens = np.zeros((len(features.input_ids), len(self.labels)), np.float32)
+        token_logits = np.zeros((len(features.input_ids), len(self.labels)), np.float32)
         for windows, outputs in batches:
             mask, tokens = features.tokens_of(windows, outputs.shape[1])
-            of_tokens[tokens] = outputs[: len(windows)][mask]
-        return WordLogits(of_tokens[features.words.tokens], features)
+            token_logits[tokens] = outputs[: len(windows)][mask]
+        return WordLogits(token_logits[features.words.tokens], features)
 
     def measure(self, examples: Sequence[TaggedText], predictions: WordLogits) -> dict[str, float]:
         logits, features = predictions
@@ -167,8 +167,8 @@ class TokenClassification(TokenClassificationFlags, Kind):
         for number, text in enumerate(examples):
             if text.words is not None:
                 rows = slice(*bounds[number : number + 2])
-                of_rows = features.words.starts[rows], probabilities[rows].max(axis=-1)
-                results[number] = predict_words(text, self._tags(text, results[number]), *of_rows)
+                words = features.words.starts[rows], probabilities[rows].max(axis=-1)
+                results[number] = predict_words(text, self._tags(text, results[number]), *words)
         return results
 
     def _find(self, examples, predictions: WordLogits) -> list[list[ScoredSpan]]:
@@ -203,7 +203,7 @@ class TokenClassification(TokenClassificationFlags, Kind):
             rows.append(json.dumps(row))
             if text.words is not None:
                 words = [text.text_a[start:end] for start, end in text.words]
-                tags = (self._tags(text, of_column) for of_column in columns)
+                tags = (self._tags(text, column) for column in columns)
                 lines += [*map(" ".join, zip(words, *tags, strict=True)), ""]
         files = {f"{name}.jsonl": rows, f"{name}.conll": lines}
         return {file: "\n".join(part) + "\n" for file, part in files.items() if part}
@@ -224,8 +224,8 @@ class TokenClassification(TokenClassificationFlags, Kind):
         found = zip(examples, self._find(examples, predictions), strict=True)
         return {
             "spans": [
-                [{**x, "text": one.text_a[x["start"] : x["end"]]} for x in _shown(spans)]
-                for one, spans in found
+                [{**x, "text": example.text_a[x["start"] : x["end"]]} for x in _shown(spans)]
+                for example, spans in found
             ]
         }
 

@@ -79,9 +79,9 @@ def predict(
     rows = (order[first : first + batch_size] for first in range(0, len(order), batch_size))
 
     def outputs() -> Iterator[Any]:
-        for of_batch in evaluator.predict_batches(batches):
-            report(len(tf.nest.flatten(of_batch)[0]))
-            yield of_batch
+        for part in evaluator.predict_batches(batches):
+            report(len(tf.nest.flatten(part)[0]))
+            yield part
 
     return kind.decode(examples, features, zip(rows, outputs(), strict=True))
 
@@ -91,7 +91,7 @@ def predict_sets(
 ) -> list[Any]:
     """Returns the predictions of a model for each set."""
     how = options.eval_batch_size, fixed_length(options)
-    return [predict(kind, evaluator, one.examples, one.features, *how) for one in sets]
+    return [predict(kind, evaluator, dataset.examples, dataset.features, *how) for dataset in sets]
 
 
 def measure_sets(
@@ -99,10 +99,10 @@ def measure_sets(
 ) -> dict[str, float]:
     """Returns the metrics of the predictions for each set, and for each subset of a set."""
     metrics = {}
-    for one, of_set in zip(sets, predictions, strict=True):
-        values = kind.measure(one.examples, of_set)
-        values |= _measure_subsets(kind, one.examples, of_set)
-        metrics |= {one.prefix + name: value for name, value in values.items()}
+    for dataset, predicted in zip(sets, predictions, strict=True):
+        values = kind.measure(dataset.examples, predicted)
+        values |= _measure_subsets(kind, dataset.examples, predicted)
+        metrics |= {dataset.prefix + name: value for name, value in values.items()}
     return metrics
 
 
@@ -185,8 +185,10 @@ def predict_file(options: Any, kind: Kind, tokenizer: Tokenizer, evaluator: Eval
         if isinstance(table, Table):
             table = hide_labels(table)
         examples = kind.read(table, "test")
-        one = ExampleSet("", examples, kind.encode(examples, tokenizer))
-        answers = to_rows(kind.answers(examples, *predict_sets(kind, [one], evaluator, options)))
+        dataset = ExampleSet("", examples, kind.encode(examples, tokenizer))
+        answers = to_rows(
+            kind.answers(examples, *predict_sets(kind, [dataset], evaluator, options))
+        )
     else:
         answers = _answer_lines(path, kind, tokenizer, evaluator.model, options.eval_batch_size)
     is_tsv = options.predict_format == "tsv"
