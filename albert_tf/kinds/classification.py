@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -14,6 +14,7 @@ from albert_tf.data.fine_tuning.features import label_ids
 from albert_tf.data.fine_tuning.tsv import Example, quote_names, sort_labels
 from albert_tf.errors import InputError
 from albert_tf.evaluation.metrics import compute_metrics, confusion_matrix, is_collapsed
+from albert_tf.kinds.kind import Quality
 from albert_tf.kinds.registry import register
 from albert_tf.kinds.text_kind import LongTextKind
 from albert_tf.losses import ClassificationLoss, RegressionLoss, batch_loss
@@ -77,25 +78,19 @@ class Classification(ClassificationFlags, LongTextKind):
         f1 = ("f1", "macro_f1") if len(self.labels) == 2 else ("macro_f1",)
         return tuple(dict.fromkeys((*self.metrics, *f1, "matthews_corrcoef")))
 
-    def measure(self, examples: Sequence[Example], predictions: np.ndarray) -> dict[str, float]:
-        """Returns the metrics and the loss, in which all labels count the same."""
-        ids = label_ids(examples, self.labels)
-        predicted = _probabilities(predictions).argmax(axis=-1)
-        loss = batch_loss(ClassificationLoss(), {"label_ids": ids}, predictions)
-        return {**compute_metrics(self.reported, ids, predicted), "loss": float(loss)}
-
-    def is_collapsed(self, examples, predictions, metrics: Mapping[str, float]) -> bool:
-        ids = label_ids(examples, self.labels)
-        return is_collapsed(_probabilities(predictions), ids, metrics["loss"])
+    def measure(self, examples: Sequence[Example], predictions: np.ndarray) -> Quality:
+        """Measures also the loss, in which all labels count the same."""
+        ids, probabilities = label_ids(examples, self.labels), _probabilities(predictions)
+        predicted = probabilities.argmax(axis=-1)
+        loss = float(batch_loss(ClassificationLoss(), {"label_ids": ids}, predictions))
+        metrics = {**compute_metrics(self.reported, ids, predicted), "loss": loss}
+        tables = {"confusion_matrix.tsv": lambda: confusion_matrix(self.labels, ids, predicted)}
+        return Quality(metrics, is_collapsed(probabilities, ids, loss), tables)
 
     def result(self, examples: Sequence[Example], predictions: np.ndarray) -> Classes:
         """Returns the classes and their probabilities."""
         probabilities = _probabilities(predictions)
         return Classes([self.labels[i] for i in probabilities.argmax(axis=-1)], probabilities)
-
-    def score_files(self, examples: Sequence[Example], predictions) -> dict[str, str]:
-        ids, predicted = label_ids(examples, self.labels), _probabilities(predictions).argmax(-1)
-        return {"confusion_matrix.tsv": confusion_matrix(self.labels, ids, predicted)}
 
     def outputs(self, outputs: tf.Tensor) -> dict[str, tf.Tensor]:
         """Maps logits (B, k) to `logits`, `probabilities` (B, k) and `label` (B,)."""
@@ -149,12 +144,13 @@ class Regression(LongTextKind):
         }
         return dataclasses.replace(self, offset=0.0, scale=1.0), {**tensors, **head}
 
-    def measure(self, examples: Sequence[Example], predictions: np.ndarray) -> dict[str, float]:
-        """Returns the metrics, the root of the mean squared error, and that error as the loss."""
+    def measure(self, examples: Sequence[Example], predictions: np.ndarray) -> Quality:
+        """Measures also the root of the mean squared error, and that error as the loss."""
         scores = label_ids(examples, self.accepted_labels)
         predicted = self.result(examples, predictions).score
         loss = float(batch_loss(RegressionLoss(), {"label_ids": scores}, predicted[:, None]))
-        return {**compute_metrics(self.metrics, scores, predicted), "rmse": loss**0.5, "loss": loss}
+        metrics = compute_metrics(self.metrics, scores, predicted)
+        return Quality({**metrics, "rmse": loss**0.5, "loss": loss})
 
     def result(self, examples: Sequence[Example], predictions: np.ndarray) -> Scores:
         return Scores(predictions[:, 0] * np.float32(self.scale) + np.float32(self.offset))

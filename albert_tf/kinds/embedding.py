@@ -20,7 +20,7 @@ from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.data.fine_tuning.tsv import Example, make_examples
 from albert_tf.errors import InputError
 from albert_tf.evaluation.metrics import compute_metrics
-from albert_tf.kinds.kind import check_fields, rows_of
+from albert_tf.kinds.kind import Quality, check_fields, rows_of
 from albert_tf.kinds.registry import register
 from albert_tf.kinds.text_kind import TextKind
 from albert_tf.losses import ContrastiveLoss
@@ -108,10 +108,10 @@ class Embedding(EmbeddingFlags, TextKind):
         )
         return super().decode(examples, features, grouped)
 
-    def measure(self, examples: Sequence[Example], predictions: np.ndarray) -> dict[str, float]:
-        """Returns the correlations of cosines and scores; only the order of cosines has a meaning."""
+    def measure(self, examples: Sequence[Example], predictions: np.ndarray) -> Quality:
+        """Correlates cosines and scores; only the order of cosines has a meaning."""
         scores = label_ids(examples, self.accepted_labels)
-        return compute_metrics(self.metrics, scores, _cosines(predictions))
+        return Quality(compute_metrics(self.metrics, scores, _cosines(predictions)))
 
     def result(self, examples: Sequence[Example], predictions: np.ndarray) -> np.ndarray:
         """Returns the embeddings of single texts, float32 (n, H)."""

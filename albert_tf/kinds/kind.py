@@ -6,7 +6,8 @@ Runs, trained folders, `albert_tf.load` and the exporter work with any kind.
 import abc
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple, Self
 
 import keras
 import numpy as np
@@ -23,6 +24,15 @@ from albert_tf.training.evaluator import Loss
 
 # Rows of features, int (B,), and what the model returns for them; a last batch may have more rows.
 Batches = Iterable[tuple[np.ndarray, Any]]
+
+
+class Quality(NamedTuple):
+    """How good predictions are."""
+
+    metrics: dict[str, float]
+    is_collapsed: bool | None = None  # whether all are alike; None if that has no meaning
+    # Makers of tables of the scores of labels, by file name.
+    tables: Mapping[str, Callable[[], str]] = MappingProxyType({})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -156,17 +166,8 @@ class Kind(abc.ABC):
         return None
 
     @abc.abstractmethod
-    def measure(self, examples: Sequence[Any], predictions: Any) -> dict[str, float]:
-        """Returns the metrics of predictions for examples with labels."""
-
-    def is_collapsed(
-        self, examples: Sequence[Any], predictions: Any, metrics: Mapping[str, float]
-    ) -> bool | None:
-        """Returns whether all predictions are alike; None if that has no meaning.
-
-        `metrics` are what `measure` returns for them.
-        """
-        return None
+    def measure(self, examples: Sequence[Any], predictions: Any) -> Quality:
+        """Measures predictions for examples with labels."""
 
     @abc.abstractmethod
     def result(self, examples: Sequence[Any], predictions: Any) -> Any:
@@ -193,10 +194,6 @@ class Kind(abc.ABC):
         """
         answers = zip(examples, to_rows(self.answers(examples, predictions)), strict=True)
         return {f"{name}.tsv": to_tsv({**example.known(), **answer} for example, answer in answers)}
-
-    def score_files(self, examples: Sequence[Any], predictions: Any) -> dict[str, str]:
-        """Returns more files of an evaluation, file name -> content."""
-        return {}
 
     @abc.abstractmethod
     def example_of_line(self, fields: Sequence[str]) -> Any:

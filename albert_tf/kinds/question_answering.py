@@ -35,7 +35,7 @@ from albert_tf.evaluation.squad_answers import (
     score_spans,
 )
 from albert_tf.evaluation.squad_metrics import with_margin
-from albert_tf.kinds.kind import Kind, check_fields, rows_of
+from albert_tf.kinds.kind import Kind, Quality, check_fields, rows_of
 from albert_tf.kinds.registry import register
 from albert_tf.losses import ConditionalSpanLoss, SpanLoss
 from albert_tf.models import AlbertConditionalSpanLabeler, AlbertSpanLabeler
@@ -210,9 +210,9 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
         exact = "exact" if self.version_2_with_negative else "exact_match"
         return tuple(dict.fromkeys((*self.metrics, "f1", exact)))
 
-    def measure(self, examples, predictions: RankedAnswers) -> dict[str, float]:
+    def measure(self, examples, predictions: RankedAnswers) -> Quality:
         """Returns the metrics of SQuAD, of version 2.0 if questions may have no answer."""
-        return evaluate_answers(gold_answers(examples), predictions, self._threshold)
+        return Quality(evaluate_answers(gold_answers(examples), predictions, self._threshold))
 
     def result(self, examples: Sequence[SquadExample], predictions: RankedAnswers) -> Answers:
         """Returns the answers and their places."""

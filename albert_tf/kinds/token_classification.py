@@ -32,7 +32,7 @@ from albert_tf.evaluation.entities import (
 )
 from albert_tf.evaluation.metrics import is_collapsed, label_scores
 from albert_tf.kinds.classification import class_outputs
-from albert_tf.kinds.kind import Kind, as_texts, rows_of
+from albert_tf.kinds.kind import Kind, Quality, as_texts, rows_of
 from albert_tf.kinds.registry import register
 from albert_tf.losses import TokenClassificationLoss, batch_loss
 from albert_tf.models import AlbertTokenClassifier
@@ -147,16 +147,16 @@ class TokenClassification(TokenClassificationFlags, Kind):
             token_logits[tokens] = outputs[: len(windows)][mask]
         return WordLogits(token_logits[features.words.tokens], features)
 
-    def measure(self, examples: Sequence[TaggedText], predictions: WordLogits) -> dict[str, float]:
+    def measure(self, examples: Sequence[TaggedText], predictions: WordLogits) -> Quality:
+        """Measures spans, and the loss of the tags of words."""
         logits, features = predictions
-        scores = self._score(examples, predictions)[ALL]
-        loss = batch_loss(self.loss, {"label_ids": features.word_labels}, logits)
-        return {**{name: getattr(scores, name) for name in self.metrics}, "loss": float(loss)}
-
-    def is_collapsed(self, examples, predictions: WordLogits, metrics) -> bool:
-        logits, features = predictions
-        probabilities = tf.nn.softmax(logits).numpy()
-        return is_collapsed(probabilities, features.word_labels, metrics["loss"])
+        ids, probabilities = features.word_labels, tf.nn.softmax(logits).numpy()
+        found = self._spans(examples, probabilities, features)
+        scores = score_entities(examples, found, self.label_names)
+        loss = float(batch_loss(self.loss, {"label_ids": ids}, logits))
+        metrics = {**{name: getattr(scores[ALL], name) for name in self.metrics}, "loss": loss}
+        tables = {"entity_scores.tsv": lambda: label_scores(scores)}
+        return Quality(metrics, is_collapsed(probabilities, ids, loss), tables)
 
     def result(self, examples, predictions: WordLogits) -> list[list[ScoredSpan | ScoredWord]]:
         """Returns the spans of each text, in order; all words of a text that is given as words."""
@@ -185,9 +185,6 @@ class TokenClassification(TokenClassificationFlags, Kind):
     def _spans(self, examples, probabilities: np.ndarray, features: TaggingFeatures):
         return predict_spans(probabilities, features.words, len(examples), self._table)
 
-    def _score(self, examples: Sequence[TaggedText], predictions: WordLogits):
-        return score_entities(examples, self._find(examples, predictions), self.label_names)
-
     def prediction_files(self, name: str, examples, predictions: WordLogits) -> dict[str, str]:
         """Returns `<name>.jsonl`, a line per text, and `<name>.conll` if the words are given.
 
@@ -207,10 +204,6 @@ class TokenClassification(TokenClassificationFlags, Kind):
                 lines += [*map(" ".join, zip(words, *tags, strict=True)), ""]
         files = {f"{name}.jsonl": rows, f"{name}.conll": lines}
         return {file: "\n".join(part) + "\n" for file, part in files.items() if part}
-
-    def score_files(self, examples, predictions: WordLogits) -> dict[str, str]:
-        """Returns the scores of each label, and of all spans."""
-        return {"entity_scores.tsv": label_scores(self._score(examples, predictions))}
 
     def example_of_line(self, fields: Sequence[str]) -> TaggedText:
         """Makes an example of a line, which is one text with its tabs."""

@@ -160,7 +160,7 @@ class Loaded:
         if columns:
             data = Table.read(data, "data", ColumnNames(**columns))
         examples = main.kind.read(data, "dev")
-        return main.kind.measure(examples, main.run(examples))
+        return main.kind.measure(examples, main.run(examples)).metrics
 
     def export(
         self, export_dir: str, format: Form = "saved_model", weights: Weights | None = None

@@ -32,7 +32,7 @@ def test_what_is_learnt_is_near_zero_and_one(unit, mean):
         kind.loss, {"label_ids": np.float32([float(e.label) for e in examples])}, learnt
     )
     assert loss < 1e-4
-    metrics = kind.measure(examples, learnt)
+    metrics = kind.measure(examples, learnt).metrics
     assert metrics["rmse"] < 1e-3 * abs(unit) * (1 + abs(mean))
     assert metrics["loss"] == pytest.approx(metrics["rmse"] ** 2)
 

@@ -62,7 +62,7 @@ def measure_baselines(
         received = baselines.predict(list(map(_texts, dataset.examples)))
         for name, predicted in received.items():
             fitted = kind.fit(dataset.examples, predicted)
-            values = fitted.measure(dataset.examples, predicted)
+            values = fitted.measure(dataset.examples, predicted).metrics
             known = {dataset.prefix + key: values[key] for key in kind.reported if key in values}
             results.setdefault(name, {}).update(known)
         metric = dataset.prefix + kind.metrics[0]
@@ -81,8 +81,8 @@ def _compare(
 
     def measure(rows: np.ndarray) -> np.ndarray:
         examples = [dataset.examples[row] for row in rows]
-        metrics = (kind.measure(examples, predicted[rows]) for predicted in (model, rival))
-        return np.array([values[kind.metrics[0]] for values in metrics])
+        measured = (kind.measure(examples, predicted[rows]) for predicted in (model, rival))
+        return np.array([quality.metrics[kind.metrics[0]] for quality in measured])
 
     count = len(dataset.examples)
     if count < 2:

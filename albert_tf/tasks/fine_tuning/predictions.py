@@ -100,7 +100,7 @@ def measure_sets(
     """Returns the metrics of the predictions for each set, and for each subset of a set."""
     metrics = {}
     for dataset, predicted in zip(sets, predictions, strict=True):
-        values = kind.measure(dataset.examples, predicted)
+        values = kind.measure(dataset.examples, predicted).metrics
         values |= _measure_subsets(kind, dataset.examples, predicted)
         metrics |= {dataset.prefix + name: value for name, value in values.items()}
     return metrics
@@ -114,7 +114,7 @@ def _measure_subsets(
     results = {}
     for subset in subsets if len(subsets) > 1 else ():
         rows = np.flatnonzero(subset_of_row == subset)
-        values = kind.measure([examples[row] for row in rows], predictions[rows])
+        values = kind.measure([examples[row] for row in rows], predictions[rows]).metrics
         results |= {f"{subset}_{name}": values[name] for name in kind.metrics}
     return results
 
@@ -132,9 +132,9 @@ def write_predictions(
 
 def write_scores(kind: Kind, output_dir: str, examples: ExampleSet, predictions: Any) -> None:
     """Writes how well each label is predicted."""
-    for name, content in kind.score_files(examples.examples, predictions).items():
+    for name, make in kind.measure(examples.examples, predictions).tables.items():
         stem, end = os.path.splitext(name)
-        files.write_text(os.path.join(output_dir, examples.suffixed(stem) + end), content)
+        files.write_text(os.path.join(output_dir, examples.suffixed(stem) + end), make())
 
 
 def write_submission(

@@ -173,8 +173,7 @@ class FineTuning:
         kind = data.kind.fit(dev_set.examples, predictions[0])
         metrics = measure_sets(kind, data.sets["dev"], predictions)
         if self.trainer.step > self.warmup_steps:
-            of_set = {name: metrics.get(dev_set.prefix + name) for name in (*kind.metrics, "loss")}
-            collapsed = kind.is_collapsed(dev_set.examples, predictions[0], of_set)
+            collapsed = kind.measure(dev_set.examples, predictions[0]).is_collapsed
             if collapsed is not None:
                 metrics[_COLLAPSED] = float(collapsed)
         return metrics
