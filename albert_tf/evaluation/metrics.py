@@ -177,4 +177,4 @@ def confusion_matrix(labels: Sequence[str], label_ids: np.ndarray, predicted: np
 
 def label_scores(scores: Mapping[str, NamedTuple]) -> str:
     """Returns the scores of each label, and the number of its true examples."""
-    return to_tsv({"label": label, **of_label._asdict()} for label, of_label in scores.items())
+    return to_tsv({"label": label, **row._asdict()} for label, row in scores.items())

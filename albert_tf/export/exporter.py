@@ -87,8 +87,8 @@ def export(
     check_form(form, weights, has_examples=bool(calibration))
     check_kind(kind, form, tokenizer)
     how = form, weights, evaluations, calibration, evaluate
-    this = _Export(model, kind, tokenizer, export_dir, *how)
-    return this.write_saved_models() if form == "saved_model" else this.write_file()
+    writer = _Export(model, kind, tokenizer, export_dir, *how)
+    return writer.write_saved_models() if form == "saved_model" else writer.write_file()
 
 
 def check_kind(kind: Any, form: Form, tokenizer: Tokenizer) -> None:
@@ -230,8 +230,8 @@ class _Export:
             yield f"## {'Signature `serving_default`' if is_saved_model else 'Inputs and outputs'}"
             rows = [
                 f"| {what} | `{name}` | {_describe_type(spec)} |"
-                for what, of in zip(("input", "output"), specs, strict=True)
-                for name, spec in of.items()
+                for what, named in zip(("input", "output"), specs, strict=True)
+                for name, spec in named.items()
             ]
             yield "\n".join(["| | name | type |", "|---|---|---|", *rows])
         if self.kind.labels:
@@ -240,11 +240,11 @@ class _Export:
         yield "## Metrics"
         yield _metrics_table(evaluations)
         yield "## Files"
-        of_saved_model = " `albert_tf.load` predicts, evaluates and embeds with this folder."
+        use = " `albert_tf.load` predicts, evaluates and embeds with this folder."
         place = "This folder" if self.form == "onnx" else "`assets/`"
         yield (
             f"{place} holds the config, which also names the kind of the model, and the vocabulary."
-            + of_saved_model * is_saved_model
+            + use * is_saved_model
         )
 
 

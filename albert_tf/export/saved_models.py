@@ -149,7 +149,7 @@ def map_slices(
     The function maps named tensors, int32 (B, S) or (B, C, S), to one tensor, or to several by name, with
     as many rows. Its result for a row does not depend on the other rows. The graph contains it once.
     """
-    of_slice = trace(
+    compute_slice = trace(
         lambda **rows: function(rows),
         **{
             name: tf.TensorSpec([None, *tensor.shape[1:]], tensor.dtype, name)
@@ -164,7 +164,7 @@ def map_slices(
         begin = index * size
         rows = {name: tensor[begin : begin + size] for name, tensor in inputs.items()}
         added = tf.nest.map_structure(
-            lambda array, values: array.write(index, values), arrays, of_slice(**rows)
+            lambda array, values: array.write(index, values), arrays, compute_slice(**rows)
         )
         return index + 1, added
 
@@ -172,7 +172,7 @@ def map_slices(
         lambda spec: tf.TensorArray(
             spec.dtype, count, infer_shape=False, element_shape=[None, *spec.shape[1:]]
         ),
-        of_slice.structured_outputs,
+        compute_slice.structured_outputs,
     )
     # Parallel iterations would need the memory of all slices.
     _, arrays = tf.while_loop(
@@ -202,8 +202,8 @@ class ExportedModel:
                 f"{saved_model_dir}: cannot be loaded: {files.reason(error)}"
             ) from error
         # Only models of ids have `predict`.
-        without_checks = getattr(self._loaded, "predict_unchecked", None)
-        self._predict = getattr(self._loaded, "predict", without_checks)
+        unchecked = getattr(self._loaded, "predict_unchecked", None)
+        self._predict = getattr(self._loaded, "predict", unchecked)
         if self._predict is None:
             raise InputError(f"{saved_model_dir}: is not a model that this package exported")
         self._read_outputs = read_outputs

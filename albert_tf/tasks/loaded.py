@@ -184,8 +184,8 @@ class Loaded:
             raise InputError(
                 "an exported model cannot be exported again; expected a trained folder"
             )
-        of_model = main.model, main.kind, main.tokenizer
-        return export(*of_model, as_path(export_dir), format, weights)
+        exported = main.model, main.kind, main.tokenizer
+        return export(*exported, as_path(export_dir), format, weights)
 
     @property
     def _main(self) -> "Loaded":
@@ -243,9 +243,9 @@ class Loaded:
     def _make_embedding_model(self, kind: Embedding) -> AlbertEmbedder | ExportedModel:
         if isinstance(self.model, ExportedModel) and isinstance(self.kind, Embedding):
             for name in ("pooling", "normalize"):
-                there, given = getattr(self.kind, name), getattr(kind, name)
-                if there != given:
-                    raise InputError(f"{name}={given!r}: the exported model has {there!r}")
+                fixed, wanted = getattr(self.kind, name), getattr(kind, name)
+                if fixed != wanted:
+                    raise InputError(f"{name}={wanted!r}: the exported model has {fixed!r}")
             return self.model
         encoder = getattr(self.model, "encoder", self.model)
         if not isinstance(encoder, AlbertEncoder):

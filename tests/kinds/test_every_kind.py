@@ -280,9 +280,12 @@ def test_embed_texts_reads_the_folder_of_an_embedder(trained, tmp_path):
 
 def test_the_folder_of_another_pooling_or_task_is_refused(trained):
     options, folder, _ = trained("embedding")
-    message = r"--output_dir=.*: holds the checkpoints of a run with pooling mean; --poo"
-    with pytest.raises(InputError, match=message):
-        run(dataclasses.replace(options, pooling="cls"))
+    for name, started, now in (("pooling", "mean", "cls"), ("temperature", 0.05, 0.1)):
+        message = (
+            rf"--output_dir=.*: holds the checkpoints of a run with {name} {started}; --{name}"
+        )
+        with pytest.raises(InputError, match=message):
+            run(dataclasses.replace(options, **{name: now}))
     other = trained("regression")[0]
     of_other = {name: getattr(other, name) for name in ("output_dir", "albert_config_file")}
     with pytest.raises(InputError, match="a model of another task: task_name regression, but"):
