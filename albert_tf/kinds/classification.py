@@ -79,7 +79,7 @@ class Classification(ClassificationFlags, LongTextKind):
         return tuple(dict.fromkeys((*self.metrics, *f1, "matthews_corrcoef")))
 
     def measure(self, examples: Sequence[Example], predictions: np.ndarray) -> Quality:
-        """Measures also the loss, in which all labels count the same."""
+        """Also measures the loss, in which all labels count the same."""
         ids, probabilities = label_ids(examples, self.labels), _probabilities(predictions)
         predicted = probabilities.argmax(axis=-1)
         loss = float(batch_loss(ClassificationLoss(), {"label_ids": ids}, predictions))
@@ -145,7 +145,7 @@ class Regression(LongTextKind):
         return dataclasses.replace(self, offset=0.0, scale=1.0), {**tensors, **head}
 
     def measure(self, examples: Sequence[Example], predictions: np.ndarray) -> Quality:
-        """Measures also the root of the mean squared error, and that error as the loss."""
+        """Also measures the root of the mean squared error, and that error as the loss."""
         scores = label_ids(examples, self.accepted_labels)
         predicted = self.result(examples, predictions).score
         loss = float(batch_loss(RegressionLoss(), {"label_ids": scores}, predicted[:, None]))

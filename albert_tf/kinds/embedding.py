@@ -109,7 +109,7 @@ class Embedding(EmbeddingFlags, TextKind):
         return super().decode(examples, features, grouped)
 
     def measure(self, examples: Sequence[Example], predictions: np.ndarray) -> Quality:
-        """Correlates cosines and scores; only the order of cosines has a meaning."""
+        """Measures correlations of cosines and scores; only the order of cosines has a meaning."""
         scores = label_ids(examples, self.accepted_labels)
         return Quality(compute_metrics(self.metrics, scores, _cosines(predictions)))
 

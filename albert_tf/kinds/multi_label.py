@@ -87,7 +87,7 @@ class MultiLabel(LongTextKind):
         return dataclasses.replace(self, thresholds=tuple(chosen))
 
     def measure(self, examples: Sequence[Example], predictions: np.ndarray) -> Quality:
-        """Measures also the loss, and has the thresholds as `threshold_<label>`."""
+        """Also measures the loss; the thresholds are metrics `threshold_<label>`."""
         ids = label_ids(examples, self.accepted_labels)
         values, scores = score_labels(ids, _probabilities(predictions), self._limits)
         named = dict(zip(self.labels, scores, strict=True))

@@ -125,7 +125,7 @@ class TokenClassification(TokenClassificationFlags, Kind):
         cut = [
             (text, span)
             for text, spans in zip(examples, found, strict=True)
-            for span in {*text.spans}.difference(Span(*found[:3]) for found in spans)
+            for span in {*text.spans}.difference(Span(*predicted[:3]) for predicted in spans)
         ]
         if not cut:
             return []
