@@ -179,22 +179,21 @@ def predict_file(options: Any, kind: Kind, tokenizer: Tokenizer, evaluator: Eval
     holds the texts, separated by tabs. A line that cannot be answered is named on standard error; its
     answer is an empty line or, in JSON, null.
     """
-    path = options.predict_file
+    path, is_tsv = options.predict_file, options.predict_format == "tsv"
     if path != STANDARD_INPUT and is_table(path):
         table = kind.open(path, "test", select(options, ColumnNames))
         if isinstance(table, Table):
             table = hide_labels(table)
         examples = kind.read(table, "test")
         dataset = ExampleSet("", examples, kind.encode(examples, tokenizer))
-        answers = to_rows(
-            kind.answers(examples, *predict_sets(kind, [dataset], evaluator, options))
-        )
+        columns = kind.answers(examples, *predict_sets(kind, [dataset], evaluator, options))
+        answers = to_rows(columns)
     else:
         answers = _answer_lines(path, kind, tokenizer, evaluator.model, options.eval_batch_size)
-    is_tsv = options.predict_format == "tsv"
+        if is_tsv:  # the header row comes before the first line is read
+            columns = kind.answers([], predict(kind, evaluator, [], kind.encode([], tokenizer), 1))
     if is_tsv:
-        none = predict(kind, evaluator, [], kind.encode([], tokenizer), 1)
-        print("\t".join(map(_cell, kind.answers([], none))), flush=True)
+        print("\t".join(map(_cell, columns)), flush=True)
     count = unanswered = 0
     for answer in answers:
         count += 1
