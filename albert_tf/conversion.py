@@ -193,7 +193,7 @@ def save_model(
         tensors[projection + "weight"] = np.eye(size, dtype=np.float32)
         tensors[projection + "bias"] = np.zeros(size, np.float32)
     if kind:
-        kind, tensors = kind.stored, kind.stored_tensors(tensors)
+        kind, tensors = kind.stored(tensors)
     tensors = {name: tensor.astype(dtype) for name, tensor in tensors.items()}
     with folders.replace_folder(directory.rstrip("/")) as incomplete:
         weights = os.path.join(incomplete, WEIGHTS_FILE)

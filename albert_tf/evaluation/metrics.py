@@ -4,7 +4,7 @@ Higher is better.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -107,12 +107,17 @@ def _choose(labels: np.ndarray, probabilities: np.ndarray) -> float:
 
 def score_labels(
     labels: np.ndarray, probabilities: np.ndarray, thresholds: Sequence[float]
-) -> list[LabelScores]:
-    """Returns the scores of each label, which is predicted from its threshold on.
+) -> tuple[dict[str, float], list[LabelScores]]:
+    """Returns metrics of sets of labels, and the scores of each label.
 
-    Arrays are (n, k), labels 0 or 1.
+    The metrics are `micro_f1`, over all labels of all examples, and the means over the labels `macro_f1`
+    and `mean_average_precision`, the latter over those that an example has. A label is predicted from its
+    threshold on. Arrays are (n, k), labels 0 or 1.
     """
-    right, made, true = _count(labels, probabilities, thresholds)
+    # Scikit-learn's own counts of a single label would also be of its absence.
+    is_true, is_predicted = labels == 1, probabilities >= np.array(thresholds, np.float32)
+    counted = (is_true & is_predicted, is_predicted, is_true)
+    right, made, true = (flags.sum(axis=0) for flags in counted)
     average_precisions = [
         metrics.average_precision_score(column, scores) if column.any() else np.nan
         for column, scores in zip(labels.T, probabilities.T, strict=True)
@@ -124,44 +129,26 @@ def score_labels(
         2 * right / np.maximum(made + true, 1),
         average_precisions,
     )
-    return [
+    rows = [
         LabelScores(*map(float, row), int(support))
         for *row, support in zip(*columns, true, strict=True)
     ]
-
-
-def _count(
-    labels: np.ndarray, probabilities: np.ndarray, thresholds: Sequence[float]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Counts for each label the right predictions, all predictions and the true ones, int (k,) each.
-
-    Scikit-learn's own counts of a single label would also be of its absence.
-    """
-    true, made = labels == 1, probabilities >= np.array(thresholds, np.float32)
-    return (true & made).sum(axis=0), made.sum(axis=0), true.sum(axis=0)
-
-
-def compute_label_metrics(
-    labels: np.ndarray, probabilities: np.ndarray, thresholds: Sequence[float]
-) -> dict[str, float]:
-    """Returns `micro_f1`, over all labels of all examples, `macro_f1` and `mean_average_precision`.
-
-    The last two are means over the labels; that of average precisions is over those that an example has.
-    For the arguments see `score_labels`.
-    """
-    right, made, true = _count(labels, probabilities, thresholds)
-    by_label = score_labels(labels, probabilities, thresholds)
-    precisions = [one.average_precision for one in by_label if one.support] or [0.0]
+    precisions = [row.average_precision for row in rows if row.support] or [0.0]
     return {
         "micro_f1": float(2 * right.sum() / max(1, (made + true).sum())),
-        "macro_f1": float(np.mean([one.f1 for one in by_label])),
+        "macro_f1": float(np.mean([row.f1 for row in rows])),
         "mean_average_precision": float(np.mean(precisions)),
-    }
+    }, rows
 
 
 def as_cell(text: str) -> str:
     """Returns a text for a cell: its tabs and ends of lines would be taken for those of the table."""
     return re.sub(r"[\t\r\n]", " ", text)
+
+
+def to_rows(columns: Mapping[str, Iterable[Any]]) -> Iterator[dict[str, Any]]:
+    """Yields the rows of named columns."""
+    return (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
 
 
 def to_tsv(rows: Iterable[Mapping[str, Any]]) -> str:
@@ -190,4 +177,4 @@ def confusion_matrix(labels: Sequence[str], label_ids: np.ndarray, predicted: np
 
 def label_scores(scores: Mapping[str, NamedTuple]) -> str:
     """Returns the scores of each label, and the number of its true examples."""
-    return to_tsv({"label": label, **of_label._asdict()} for label, of_label in scores.items())
+    return to_tsv({"label": label, **row._asdict()} for label, row in scores.items())

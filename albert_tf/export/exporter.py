@@ -21,6 +21,7 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.conversion import write_description
+from albert_tf.errors import InputError
 from albert_tf.export import onnx_models, runtimes, warmup
 from albert_tf.export.saved_models import (
     IdsModel,
@@ -84,10 +85,22 @@ def export(
         StoppedError: the file system refuses.
     """
     check_form(form, weights, has_examples=bool(calibration))
-    kind.check_export(form, tokenizer)
+    check_kind(kind, form, tokenizer)
     how = form, weights, evaluations, calibration, evaluate
-    this = _Export(model, kind, tokenizer, export_dir, *how)
-    return this.write_saved_models() if form == "saved_model" else this.write_file()
+    writer = _Export(model, kind, tokenizer, export_dir, *how)
+    return writer.write_saved_models() if form == "saved_model" else writer.write_file()
+
+
+def check_kind(kind: Any, form: Form, tokenizer: Tokenizer) -> None:
+    """Raises an `InputError` if models of a kind do not have a form."""
+    if form == "tflite" and kind.num_choices:
+        raise InputError(f"export_format=tflite: {kind.name.replace('_', ' ')} has no such form")
+    is_sentencepiece = isinstance(tokenizer, AlbertTokenizer)
+    if form == "saved_model" and kind.finds_spans and not is_sentencepiece:
+        raise InputError(
+            "export_format=saved_model: a text model with a WordPiece vocabulary cannot find parts of "
+            "texts; expected a SentencePiece model, or another format"
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -217,8 +230,8 @@ class _Export:
             yield f"## {'Signature `serving_default`' if is_saved_model else 'Inputs and outputs'}"
             rows = [
                 f"| {what} | `{name}` | {_describe_type(spec)} |"
-                for what, of in zip(("input", "output"), specs, strict=True)
-                for name, spec in of.items()
+                for what, named in zip(("input", "output"), specs, strict=True)
+                for name, spec in named.items()
             ]
             yield "\n".join(["| | name | type |", "|---|---|---|", *rows])
         if self.kind.labels:
@@ -227,11 +240,11 @@ class _Export:
         yield "## Metrics"
         yield _metrics_table(evaluations)
         yield "## Files"
-        of_saved_model = " `albert_tf.load` predicts, evaluates and embeds with this folder."
+        use = " `albert_tf.load` predicts, evaluates and embeds with this folder."
         place = "This folder" if self.form == "onnx" else "`assets/`"
         yield (
             f"{place} holds the config, which also names the kind of the model, and the vocabulary."
-            + of_saved_model * is_saved_model
+            + use * is_saved_model
         )
 
 

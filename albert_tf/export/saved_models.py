@@ -22,11 +22,7 @@ from albert_tf.export.version_folders import assets_folder, check_saved_model
 from albert_tf.export.weights import in_float32, make_exported_weights, reading
 from albert_tf.model_folder import CONFIG_FILE
 from albert_tf.tokenization import Tokenizer
-from albert_tf.tokenization.in_graph import (
-    GraphAlbertTokenizer,
-    import_tensorflow_text,
-    make_graph_tokenizer,
-)
+from albert_tf.tokenization.in_graph import import_tensorflow_text, make_graph_tokenizer
 
 INPUTS = ("input_ids", "input_mask", "segment_ids")
 
@@ -44,6 +40,12 @@ def ids_specs(kind: Any) -> dict[str, tf.TensorSpec]:
     """Returns the inputs of a kind's ids model: int32 (B, S) each, or (B, C, S) with choices."""
     choices = [] if kind.num_choices is None else [kind.num_choices]
     return {name: tf.TensorSpec([None, *choices, None], tf.int32, name) for name in INPUTS}
+
+
+def text_specs(kind: Any) -> dict[str, tf.TensorSpec]:
+    """Returns the inputs of a kind's text model: string (B,) each, or (B, C) for `options`."""
+    shapes = {"options": (None, kind.num_choices)}
+    return {name: tf.TensorSpec(shapes.get(name, (None,)), tf.string, name) for name in kind.texts}
 
 
 def trace(function: Callable, **specs: tf.TensorSpec) -> tf.types.experimental.ConcreteFunction:
@@ -97,16 +99,15 @@ class TextModel(tf.Module):
         super().__init__()
         self.weights = ids_model.weights
         self.predict_unchecked = ids_model.predict_unchecked
-        make_tokenizer = GraphAlbertTokenizer if kind.needs_offsets else make_graph_tokenizer
-        self.graph_tokenizer = make_tokenizer(tokenizer)
-        specs = kind.text_specs()
+        self.graph_tokenizer = make_graph_tokenizer(tokenizer)
+        specs = text_specs(kind)
 
         # The closure keeps the kind out of what the module tracks.
         def predict(**texts):
             checked = check_rows(**{name: texts[name] for name in specs})
             named = dict(zip(specs, checked, strict=True))
-            inputs, context = kind.graph_encode(tokenizer, self.graph_tokenizer, **named)
-            return kind.graph_decode(self.predict_unchecked(**inputs), context)
+            how = self.predict_unchecked, tokenizer, self.graph_tokenizer
+            return kind.predict_texts(*how, **named)
 
         self.serve = trace(predict, **specs)
 
@@ -148,7 +149,7 @@ def map_slices(
     The function maps named tensors, int32 (B, S) or (B, C, S), to one tensor, or to several by name, with
     as many rows. Its result for a row does not depend on the other rows. The graph contains it once.
     """
-    of_slice = trace(
+    compute_slice = trace(
         lambda **rows: function(rows),
         **{
             name: tf.TensorSpec([None, *tensor.shape[1:]], tensor.dtype, name)
@@ -163,7 +164,7 @@ def map_slices(
         begin = index * size
         rows = {name: tensor[begin : begin + size] for name, tensor in inputs.items()}
         added = tf.nest.map_structure(
-            lambda array, values: array.write(index, values), arrays, of_slice(**rows)
+            lambda array, values: array.write(index, values), arrays, compute_slice(**rows)
         )
         return index + 1, added
 
@@ -171,7 +172,7 @@ def map_slices(
         lambda spec: tf.TensorArray(
             spec.dtype, count, infer_shape=False, element_shape=[None, *spec.shape[1:]]
         ),
-        of_slice.structured_outputs,
+        compute_slice.structured_outputs,
     )
     # Parallel iterations would need the memory of all slices.
     _, arrays = tf.while_loop(
@@ -201,8 +202,8 @@ class ExportedModel:
                 f"{saved_model_dir}: cannot be loaded: {files.reason(error)}"
             ) from error
         # Only models of ids have `predict`.
-        without_checks = getattr(self._loaded, "predict_unchecked", None)
-        self._predict = getattr(self._loaded, "predict", without_checks)
+        unchecked = getattr(self._loaded, "predict_unchecked", None)
+        self._predict = getattr(self._loaded, "predict", unchecked)
         if self._predict is None:
             raise InputError(f"{saved_model_dir}: is not a model that this package exported")
         self._read_outputs = read_outputs

@@ -7,7 +7,7 @@ from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.errors import InputError
 from albert_tf.kinds.classification import Classes, Classification, Regression, Scores
 from albert_tf.kinds.embedding import Embedding
-from albert_tf.kinds.kind import Kind
+from albert_tf.kinds.kind import Kind, Quality
 from albert_tf.kinds.multi_label import LabelSets, MultiLabel
 from albert_tf.kinds.multiple_choice import MultipleChoice
 from albert_tf.kinds.question_answering import Answers, QuestionAnswering
@@ -28,6 +28,7 @@ __all__ = [
     "LabelSets",
     "MultiLabel",
     "MultipleChoice",
+    "Quality",
     "QuestionAnswering",
     "Regression",
     "Scores",

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -14,6 +14,7 @@ from albert_tf.data.fine_tuning.features import label_ids
 from albert_tf.data.fine_tuning.tsv import Example, quote_names, sort_labels
 from albert_tf.errors import InputError
 from albert_tf.evaluation.metrics import compute_metrics, confusion_matrix, is_collapsed
+from albert_tf.kinds.kind import Quality
 from albert_tf.kinds.registry import register
 from albert_tf.kinds.text_kind import LongTextKind
 from albert_tf.losses import ClassificationLoss, RegressionLoss, batch_loss
@@ -41,7 +42,6 @@ class Classification(ClassificationFlags, LongTextKind):
     """Texts or pairs of texts, with one of several labels. Predictions are logits, float32 (n, k)."""
 
     name: ClassVar = "classification"
-    resumed_options: ClassVar = (*LongTextKind.resumed_options, "class_weights")
 
     metrics: tuple[str, ...] = ("accuracy",)
     # What each label counts in the loss, 1 on average; empty for 1 each.
@@ -78,30 +78,19 @@ class Classification(ClassificationFlags, LongTextKind):
         f1 = ("f1", "macro_f1") if len(self.labels) == 2 else ("macro_f1",)
         return tuple(dict.fromkeys((*self.metrics, *f1, "matthews_corrcoef")))
 
-    def measure(self, examples: Sequence[Example], predictions: np.ndarray) -> dict[str, float]:
-        """Returns the metrics and the loss, in which all labels count the same."""
-        ids = label_ids(examples, self.labels)
-        predicted = _probabilities(predictions).argmax(axis=-1)
-        loss = batch_loss(ClassificationLoss(), {"label_ids": ids}, predictions)
-        return {**compute_metrics(self.reported, ids, predicted), "loss": float(loss)}
-
-    def is_collapsed(self, examples, predictions, metrics: Mapping[str, float]) -> bool:
-        ids = label_ids(examples, self.labels)
-        return is_collapsed(_probabilities(predictions), ids, metrics["loss"])
+    def measure(self, examples: Sequence[Example], predictions: np.ndarray) -> Quality:
+        """Also measures the loss, in which all labels count the same."""
+        ids, probabilities = label_ids(examples, self.labels), _probabilities(predictions)
+        predicted = probabilities.argmax(axis=-1)
+        loss = float(batch_loss(ClassificationLoss(), {"label_ids": ids}, predictions))
+        metrics = {**compute_metrics(self.reported, ids, predicted), "loss": loss}
+        tables = {"confusion_matrix.tsv": lambda: confusion_matrix(self.labels, ids, predicted)}
+        return Quality(metrics, is_collapsed(probabilities, ids, loss), tables)
 
     def result(self, examples: Sequence[Example], predictions: np.ndarray) -> Classes:
         """Returns the classes and their probabilities."""
         probabilities = _probabilities(predictions)
         return Classes([self.labels[i] for i in probabilities.argmax(axis=-1)], probabilities)
-
-    def rows(self, examples, predictions) -> Iterator[dict[str, str | float]]:
-        """Yields ids, labels, predicted labels and the probabilities of all classes."""
-        for example, name, row in zip(examples, *self.result(examples, predictions), strict=True):
-            yield {**example.known(), "prediction": name, **name_probabilities(self.labels, row)}
-
-    def score_files(self, examples: Sequence[Example], predictions) -> dict[str, str]:
-        ids, predicted = label_ids(examples, self.labels), _probabilities(predictions).argmax(-1)
-        return {"confusion_matrix.tsv": confusion_matrix(self.labels, ids, predicted)}
 
     def outputs(self, outputs: tf.Tensor) -> dict[str, tf.Tensor]:
         """Maps logits (B, k) to `logits`, `probabilities` (B, k) and `label` (B,)."""
@@ -147,31 +136,27 @@ class Regression(LongTextKind):
             return fitted
         return dataclasses.replace(fitted, offset=offset, scale=scale)
 
-    @property
-    def stored(self) -> Self:
-        return dataclasses.replace(self, offset=0.0, scale=1.0)
-
-    def stored_tensors(self, tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Returns the tensors of the model whose outputs are the scores themselves."""
-        return {
-            **tensors,
-            "classifier.weight": tensors["classifier.weight"] * self.scale,
-            "classifier.bias": tensors["classifier.bias"] * self.scale + self.offset,
+    def stored(self, tensors: dict[str, np.ndarray]) -> tuple[Self, dict[str, np.ndarray]]:
+        """Returns the kind and the tensors of the model whose outputs are the scores themselves."""
+        offsets = {"classifier.weight": 0.0, "classifier.bias": self.offset}
+        head = {
+            name: tensors[name] * self.scale + offsets[name] for name in offsets.keys() & tensors
         }
+        return dataclasses.replace(self, offset=0.0, scale=1.0), {**tensors, **head}
 
-    def measure(self, examples: Sequence[Example], predictions: np.ndarray) -> dict[str, float]:
-        """Returns the metrics, the root of the mean squared error, and that error as the loss."""
+    def measure(self, examples: Sequence[Example], predictions: np.ndarray) -> Quality:
+        """Also measures the root of the mean squared error, and that error as the loss."""
         scores = label_ids(examples, self.accepted_labels)
         predicted = self.result(examples, predictions).score
         loss = float(batch_loss(RegressionLoss(), {"label_ids": scores}, predicted[:, None]))
-        return {**compute_metrics(self.metrics, scores, predicted), "rmse": loss**0.5, "loss": loss}
+        metrics = compute_metrics(self.metrics, scores, predicted)
+        return Quality({**metrics, "rmse": loss**0.5, "loss": loss})
 
     def result(self, examples: Sequence[Example], predictions: np.ndarray) -> Scores:
         return Scores(predictions[:, 0] * np.float32(self.scale) + np.float32(self.offset))
 
-    def rows(self, examples, predictions) -> Iterator[dict[str, str | float]]:
-        for example, score in zip(examples, *self.result(examples, predictions), strict=True):
-            yield {**example.known(), "prediction": float(score)}
+    def answers(self, examples, predictions: np.ndarray) -> dict[str, list[float]]:
+        return {"prediction": self.result(examples, predictions).score.tolist()}
 
     def outputs(self, outputs: tf.Tensor) -> dict[str, tf.Tensor]:
         """Maps logits (B, 1) to `logits` (B, 1) and `score` (B,)."""
@@ -208,11 +193,6 @@ def class_outputs(labels: Sequence[str], logits: tf.Tensor) -> dict[str, tf.Tens
         "probabilities": tf.nn.softmax(logits),
         "label": tf.gather(tf.constant(labels), tf.argmax(logits, axis=-1)),
     }
-
-
-def name_probabilities(labels: Sequence[str], row: np.ndarray) -> dict[str, float]:
-    """Returns the columns of a row's probabilities, (k,)."""
-    return {f"probability_{label}": x for label, x in zip(labels, row.tolist(), strict=True)}
 
 
 def _probabilities(logits: np.ndarray) -> np.ndarray:

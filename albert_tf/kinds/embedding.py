@@ -1,7 +1,7 @@
 """Embeddings of texts, trained on pairs of texts that belong together and evaluated by cosines."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -20,7 +20,7 @@ from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.data.fine_tuning.tsv import Example, make_examples
 from albert_tf.errors import InputError
 from albert_tf.evaluation.metrics import compute_metrics
-from albert_tf.kinds.kind import check_field, rows_of
+from albert_tf.kinds.kind import Quality, check_fields, rows_of
 from albert_tf.kinds.registry import register
 from albert_tf.kinds.text_kind import TextKind
 from albert_tf.losses import ContrastiveLoss
@@ -39,12 +39,9 @@ class Embedding(EmbeddingFlags, TextKind):
 
     name: ClassVar = "embedding"
     reads_pooler: ClassVar = False
-    texts: ClassVar = ("text_a",)
-    texts_of_line: ClassVar = 2
     fixed_options: ClassVar = ("pooling",)
     least_micro_batch: ClassVar = 2  # The negatives of a pair are the others.
     can_hold_out: ClassVar = False  # Pairs that belong together cannot be evaluated.
-    has_baselines: ClassVar = False
 
     metrics: tuple[str, ...] = ("spearman", "pearson")
     normalize: bool = True  # to length 1, as in training
@@ -83,10 +80,11 @@ class Embedding(EmbeddingFlags, TextKind):
         """Makes examples of n single texts."""
         return [Example("", text) for (text,) in rows_of(texts=texts)]
 
-    def example_of_line(self, fields: Sequence[str]) -> Example | None:
-        for field in fields[1:]:
-            check_field(field, "text_b")
-        return super().example_of_line(fields)
+    def example_of_line(self, fields: Sequence[str]) -> Example:
+        check_fields(fields, 1, 2, "text_a or text_a, tab, text_b")
+        if not fields[-1].strip():
+            raise InputError("text_b is empty")
+        return Example("", *fields)
 
     def encode(self, examples, tokenizer) -> Features:
         """Converts single texts, or both texts of pairs, to ids."""
@@ -104,32 +102,26 @@ class Embedding(EmbeddingFlags, TextKind):
     def decode(self, examples, features, batches) -> np.ndarray:
         """Returns the embeddings of the texts of each example."""
         sides = 2 if isinstance(features, PairFeatures) else 1
-        of_examples = (
+        grouped = (
             (rows, outputs[: sides * len(rows)].reshape(len(rows), sides, outputs.shape[-1]))
             for rows, outputs in batches
         )
-        return super().decode(examples, features, of_examples)
+        return super().decode(examples, features, grouped)
 
-    def measure(self, examples: Sequence[Example], predictions: np.ndarray) -> dict[str, float]:
-        """Returns the correlations of cosines and scores; only the order of cosines has a meaning."""
+    def measure(self, examples: Sequence[Example], predictions: np.ndarray) -> Quality:
+        """Measures correlations of cosines and scores; only the order of cosines has a meaning."""
         scores = label_ids(examples, self.accepted_labels)
-        return compute_metrics(self.metrics, scores, _cosines(predictions))
+        return Quality(compute_metrics(self.metrics, scores, _cosines(predictions)))
 
     def result(self, examples: Sequence[Example], predictions: np.ndarray) -> np.ndarray:
         """Returns the embeddings of single texts, float32 (n, H)."""
         return predictions[:, 0]
 
-    def rows(self, examples, predictions) -> Iterator[dict[str, str | float]]:
-        """Yields ids, labels and cosines of pairs."""
-        for example, cosine in zip(examples, _cosines(predictions), strict=True):
-            yield {**example.known(), "prediction": float(cosine)}
-
-    def answers(self, examples, predictions: np.ndarray) -> Iterator[dict[str, Any]]:
-        """Yields the cosine of two texts, or the embedding of one."""
-        if predictions.shape[1] == 1:
-            yield from ({"prediction": row.tolist()} for row in predictions[:, 0])
-        else:
-            yield from super().answers(examples, predictions)
+    def answers(self, examples, predictions: np.ndarray) -> dict[str, list]:
+        """Returns the embeddings of single texts, or the cosines of pairs."""
+        is_single = predictions.shape[1] == 1
+        values = self.result(examples, predictions) if is_single else _cosines(predictions)
+        return {"prediction": values.tolist()}
 
     def outputs(self, outputs: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns `embedding` (B, H)."""

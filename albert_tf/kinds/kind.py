@@ -5,8 +5,9 @@ Runs, trained folders, `albert_tf.load` and the exporter work with any kind.
 
 import abc
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple, Self
 
 import keras
 import numpy as np
@@ -15,7 +16,7 @@ import tensorflow as tf
 from albert_tf.data.fine_tuning.features import Features
 from albert_tf.data.fine_tuning.tables import ColumnNames
 from albert_tf.errors import InputError
-from albert_tf.evaluation.metrics import to_tsv
+from albert_tf.evaluation.metrics import to_rows, to_tsv
 from albert_tf.models import AlbertEncoder
 from albert_tf.options import check_types, option
 from albert_tf.tokenization import AlbertTokenizer, Tokenizer
@@ -23,6 +24,15 @@ from albert_tf.training.evaluator import Loss
 
 # Rows of features, int (B,), and what the model returns for them; a last batch may have more rows.
 Batches = Iterable[tuple[np.ndarray, Any]]
+
+
+class Quality(NamedTuple):
+    """How good predictions are."""
+
+    metrics: dict[str, float]
+    is_collapsed: bool | None = None  # whether all are alike; None if that has no meaning
+    # Makers of tables of the scores of labels, by file name.
+    tables: Mapping[str, Callable[[], str]] = MappingProxyType({})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -37,19 +47,17 @@ class Kind(abc.ABC):
     """
 
     name: ClassVar[str]  # of the kind, and of its task with the user's own files
-    texts: ClassVar[tuple[str, ...]]  # that a prediction needs, as the text model names them
+    texts: ClassVar[tuple[str, ...]]  # inputs of the text model
     fixed_options: ClassVar[tuple[str, ...]] = ()  # that must equal those of the training
-    # Options that must not change when training resumes.
-    resumed_options: ClassVar[tuple[str, ...]] = ("max_seq_length",)
-    needs_offsets: ClassVar[bool] = False  # whether the text model needs character offsets
+    free_options: ClassVar[tuple[str, ...]] = ()  # that may change when training resumes
     can_hold_out: ClassVar[bool] = True  # whether a part of a training set may be the dev set
-    # Whether predictions are the logits of `labels`, or scores, as those of `Baselines` are.
-    has_baselines: ClassVar[bool] = False
+    # Whether the pooled output becomes logits of `labels`, or a score, as `Baselines` predict them.
+    reads_pooler: ClassVar[bool] = False
     least_micro_batch: ClassVar[int] = 1  # number of examples that a micro-batch needs
-    truncates: ClassVar[bool] = True  # whether long texts are truncated; others have windows
+    # Whether it finds parts of texts of any length, in windows; others truncate long texts.
+    finds_spans: ClassVar[bool] = False
     base_learning_rate: ClassVar[float] = 2e-5  # of ALBERT-base (the paper's table 14)
-    reads_pooler: ClassVar[bool] = False  # whether the head reads the pooled output
-    without_forms: ClassVar[tuple[str, ...]] = ()  # forms in which no model can be exported
+    num_choices: ClassVar[int | None] = None  # C, if an example is C sequences
 
     task_name: str = ""  # the task that the model was trained on, e.g. `cola`
     # Names of the metrics. The first, of which higher values are better, selects the best checkpoint.
@@ -64,10 +72,6 @@ class Kind(abc.ABC):
         for number, label in enumerate(self.labels):
             if label in self.labels[:number]:
                 raise InputError(f"labels: received '{label}' twice; expected it once")
-
-    def with_length(self, max_seq_length: int) -> Self:
-        """Returns the kind with another length."""
-        return dataclasses.replace(self, max_seq_length=max_seq_length)
 
     # Data
 
@@ -134,7 +138,8 @@ class Kind(abc.ABC):
         (n, ...), of a model with one output.
         """
         rows, outputs = zip(*batches, strict=True)
-        outputs = np.concatenate([of[: len(row)] for row, of in zip(rows, outputs, strict=True)])
+        parts = [part[: len(row)] for row, part in zip(rows, outputs, strict=True)]
+        outputs = np.concatenate(parts)
         restored = np.empty_like(outputs)
         restored[np.concatenate(rows)] = outputs
         return restored
@@ -143,18 +148,12 @@ class Kind(abc.ABC):
         """Returns the kind with thresholds that suit a dev set."""
         return self
 
-    @property
-    def stored(self) -> Self:
-        """The kind as it is stored with a model, whose tensors are `stored_tensors`."""
-        return self
+    def stored(self, tensors: dict[str, np.ndarray]) -> tuple[Self, dict[str, np.ndarray]]:
+        """Returns the kind and the tensors to store, given some of a trained model's.
 
-    def stored_tensors(self, tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Returns the tensors to store, given a trained model's, by Hugging Face's names."""
-        return tensors
-
-    def without_thresholds(self) -> Self:
-        """Returns the kind as it was before `fit`."""
-        return self
+        Tensors have Hugging Face's names.
+        """
+        return self, tensors
 
     @property
     def label_names(self) -> tuple[str, ...]:
@@ -167,82 +166,40 @@ class Kind(abc.ABC):
         return None
 
     @abc.abstractmethod
-    def measure(self, examples: Sequence[Any], predictions: Any) -> dict[str, float]:
-        """Returns the metrics of predictions for examples with labels."""
-
-    def is_collapsed(
-        self, examples: Sequence[Any], predictions: Any, metrics: Mapping[str, float]
-    ) -> bool | None:
-        """Returns whether all predictions are alike; None if that has no meaning.
-
-        `metrics` are what `measure` returns for them.
-        """
-        return None
+    def measure(self, examples: Sequence[Any], predictions: Any) -> Quality:
+        """Measures predictions for examples with labels."""
 
     @abc.abstractmethod
     def result(self, examples: Sequence[Any], predictions: Any) -> Any:
         """Returns what `predict` of a loaded model returns."""
 
-    @abc.abstractmethod
-    def rows(self, examples: Sequence[Any], predictions: Any) -> Iterator[dict[str, str | float]]:
-        """Yields the row of each example in files of predictions: `guid`, `label` if known, and more."""
+    def answers(self, examples: Sequence[Any], predictions: Any) -> dict[str, Sequence[Any]]:
+        """Returns n values of each column of tables and of each key of JSON.
+
+        By default they are the parts of `result`: predictions and, as columns, probabilities of labels.
+        """
+        values, *arrays = self.result(examples, predictions)
+        columns = {"prediction": values}
+        for probabilities in arrays:
+            names = (f"probability_{label}" for label in self.labels)
+            columns |= zip(names, probabilities.T.tolist(), strict=True)
+        return columns
 
     def prediction_files(
         self, name: str, examples: Sequence[Any], predictions: Any
     ) -> dict[str, str]:
-        """Returns the files of predictions, file name -> content; by default a table of `rows`.
+        """Returns the files of predictions, file name -> content.
 
-        `name` is the name of the file without its end.
+        By default it is `<name>.tsv`, a table of ids, labels if they are known, and `answers`.
         """
-        return {f"{name}.tsv": to_tsv(self.rows(examples, predictions))}
+        answers = zip(examples, to_rows(self.answers(examples, predictions)), strict=True)
+        return {f"{name}.tsv": to_tsv({**example.known(), **answer} for example, answer in answers)}
 
-    def score_files(self, examples: Sequence[Any], predictions: Any) -> dict[str, str]:
-        """Returns more files of an evaluation, file name -> content."""
-        return {}
-
-    # Standard input and output
-
-    def example_of_line(self, fields: Sequence[str]) -> Any | None:
-        """Makes an example of the fields of a line; None if their number is wrong."""
-        if len(fields) != len(self.texts):
-            return None
-        check_field(fields[0])
-        (example,) = self.make_examples(*([field] for field in fields))
-        return example
-
-    @property
-    def line_format(self) -> str:
-        """The expected fields of a line, as text for messages."""
-        return f"{', '.join(self.texts)} with tabs between them"
-
-    def answers(self, examples: Sequence[Any], predictions: Any) -> Iterator[dict[str, Any]]:
-        """Yields what JSON shows of each prediction; by default `rows` without id and label."""
-        for row in self.rows(examples, predictions):
-            yield {name: value for name, value in row.items() if name not in ("guid", "label")}
-
-    @property
-    def answer_columns(self) -> tuple[str, ...]:
-        """The keys of `answers`."""
-        return ("prediction", *(f"probability_{label}" for label in self.label_names))
+    @abc.abstractmethod
+    def example_of_line(self, fields: Sequence[str]) -> Any:
+        """Makes an example of the fields of a line of standard input."""
 
     # Exported models, whose methods run in TensorFlow graphs
-
-    def check_export(self, form: str, tokenizer: Tokenizer) -> None:
-        """Raises an `InputError` if models of this kind do not have a form."""
-        place = f"export_format={form}"
-        if form in self.without_forms:
-            raise InputError(f"{place}: {self.name.replace('_', ' ')} has no such form")
-        is_sentencepiece = isinstance(tokenizer, AlbertTokenizer)
-        if self.needs_offsets and form == "saved_model" and not is_sentencepiece:
-            raise InputError(
-                f"{place}: a text model with a WordPiece vocabulary cannot find parts of texts; expected "
-                "a SentencePiece model, or another format"
-            )
-
-    @property
-    def num_choices(self) -> int | None:
-        """C, if an example is C sequences; None if it is one."""
-        return None
 
     @abc.abstractmethod
     def outputs(self, outputs: Any) -> dict[str, tf.Tensor]:
@@ -252,24 +209,19 @@ class Kind(abc.ABC):
         """Is the inverse of `outputs`; by default their `logits`."""
         return exported["logits"]
 
-    def text_specs(self) -> dict[str, tf.TensorSpec]:
-        """Returns the inputs of the exported text model; by default string (B,) for each of `texts`."""
-        return {name: tf.TensorSpec((None,), tf.string, name) for name in self.texts}
-
     @abc.abstractmethod
-    def graph_encode(
-        self, tokenizer: Tokenizer, graph_tokenizer: Any, **texts: tf.Tensor
-    ) -> tuple[Mapping[str, tf.Tensor], Any]:
-        """Converts texts, the inputs of the text model by name, to ids as `encode` does.
+    def predict_texts(
+        self,
+        predict: Callable[..., dict[str, tf.Tensor]],
+        tokenizer: Tokenizer,
+        graph_tokenizer: Any,
+        **texts: tf.Tensor,
+    ) -> dict[str, tf.Tensor]:
+        """Maps texts, the inputs of the text model by name, to its outputs.
 
-        `graph_tokenizer` is `tokenizer` as a `GraphTokenizer`; with `needs_offsets` it has
-        `tokenize_with_offsets`. Returns the inputs of the ids model, and what `graph_decode` needs to
-        know of the texts.
+        `predict` is the ids model. `graph_tokenizer` is `tokenizer` as a `GraphTokenizer`; with
+        `finds_spans` it has `tokenize_with_offsets`.
         """
-
-    def graph_decode(self, outputs: dict[str, tf.Tensor], context: Any) -> dict[str, tf.Tensor]:
-        """Maps the outputs of the ids model to those of the text model; by default they are the same."""
-        return outputs
 
     def add_openvino_tokenizer(self, model: Any, tokenizer: AlbertTokenizer) -> Any:
         """Puts the tokenizer in front of a model for OpenVINO; by default that keeps taking ids."""
@@ -282,10 +234,12 @@ class Kind(abc.ABC):
         return {"kind": self.name, **dataclasses.asdict(self)}
 
 
-def check_field(field: str, what: str = "the text") -> None:
-    """Raises an `InputError` if a field of a line is empty."""
-    if not field.strip():
-        raise InputError(f"{what} is empty")
+def check_fields(fields: Sequence[str], least: int, most: int, expected: str) -> None:
+    """Raises an `InputError` if a line has more or less fields, or begins with an empty one."""
+    if not least <= len(fields) <= most:
+        raise InputError(f"received {len(fields)} texts; expected {expected}")
+    if not fields[0].strip():
+        raise InputError("the text is empty")
 
 
 def as_texts(name: str, texts: str | Sequence[str]) -> list[str]:

@@ -1,7 +1,7 @@
 """Multi-label classification: texts, or pairs of texts, with any number of labels."""
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -16,11 +16,10 @@ from albert_tf.errors import InputError
 from albert_tf.evaluation.metrics import (
     DEFAULT_THRESHOLD,
     choose_thresholds,
-    compute_label_metrics,
     label_scores,
     score_labels,
 )
-from albert_tf.kinds.classification import name_probabilities
+from albert_tf.kinds.kind import Quality
 from albert_tf.kinds.registry import register
 from albert_tf.kinds.text_kind import LongTextKind
 from albert_tf.losses import MultiLabelLoss, batch_loss
@@ -82,42 +81,28 @@ class MultiLabel(LongTextKind):
         return self.thresholds or (DEFAULT_THRESHOLD,) * len(self.labels)
 
     def fit(self, examples: Sequence[Example], predictions: np.ndarray) -> Self:
-        """Returns the kind with the thresholds of the highest F1, unless it has any."""
-        if self.thresholds:
-            return self
+        """Returns the kind with the thresholds of the highest F1."""
         ids = label_ids(examples, self.accepted_labels)
         chosen = choose_thresholds(ids, _probabilities(predictions))
         return dataclasses.replace(self, thresholds=tuple(chosen))
 
-    def without_thresholds(self) -> Self:
-        return dataclasses.replace(self, thresholds=())
-
-    def measure(self, examples: Sequence[Example], predictions: np.ndarray) -> dict[str, float]:
-        """Returns the metrics, the thresholds as `threshold_<label>`, and the loss."""
+    def measure(self, examples: Sequence[Example], predictions: np.ndarray) -> Quality:
+        """Also measures the loss; the thresholds are metrics `threshold_<label>`."""
         ids = label_ids(examples, self.accepted_labels)
-        values = compute_label_metrics(ids, _probabilities(predictions), self._limits)
-        limits = zip(self.labels, self._limits, strict=True)
-        return {
+        values, scores = score_labels(ids, _probabilities(predictions), self._limits)
+        named = dict(zip(self.labels, scores, strict=True))
+        metrics = {
             **{name: values[name] for name in self.metrics},
-            **{f"threshold_{label}": limit for label, limit in limits},
+            **{f"threshold_{label}": score.threshold for label, score in named.items()},
             "loss": float(batch_loss(self.loss, {"label_ids": ids}, predictions)),
         }
+        return Quality(metrics, tables={"label_scores.tsv": lambda: label_scores(named)})
 
     def result(self, examples: Sequence[Example], predictions: np.ndarray) -> LabelSets:
         """Returns the predicted labels and the probabilities of all labels."""
         probabilities, labels = _probabilities(predictions), np.array(self.labels)
         chosen = probabilities >= np.array(self._limits, np.float32)
         return LabelSets([tuple(labels[row].tolist()) for row in chosen], probabilities)
-
-    def rows(self, examples, predictions) -> Iterator[dict[str, Any]]:
-        """Yields ids, labels, predicted labels and the probabilities of all labels."""
-        for example, names, row in zip(examples, *self.result(examples, predictions), strict=True):
-            yield {**example.known(), "prediction": names, **name_probabilities(self.labels, row)}
-
-    def score_files(self, examples: Sequence[Example], predictions) -> dict[str, str]:
-        ids = label_ids(examples, self.accepted_labels)
-        scores = score_labels(ids, _probabilities(predictions), self._limits)
-        return {"label_scores.tsv": label_scores(dict(zip(self.labels, scores, strict=True)))}
 
     def outputs(self, outputs: tf.Tensor) -> dict[str, tf.Tensor]:
         """Maps logits to `logits`, `probabilities` and `label`, (B, k) each.

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import tensorflow as tf
 
@@ -14,7 +14,7 @@ from albert_tf.data.fine_tuning.tsv import Example
 from albert_tf.errors import InputError
 from albert_tf.export.openvino_text import add_choice_tokenizer
 from albert_tf.kinds.classification import Classification
-from albert_tf.kinds.kind import as_texts, check_field, rows_of
+from albert_tf.kinds.kind import as_texts, check_fields, rows_of
 from albert_tf.kinds.registry import register
 from albert_tf.models import AlbertMultipleChoice
 from albert_tf.options.kinds import MultipleChoiceFlags
@@ -30,8 +30,6 @@ class MultipleChoice(MultipleChoiceFlags, Classification):
 
     name: ClassVar = "multiple_choice"
     texts: ClassVar = ("article", "question", "options")
-    resumed_options: ClassVar = ("max_seq_length", "max_qa_length")
-    without_forms: ClassVar = ("tflite",)
 
     @property
     def reported(self) -> tuple[str, ...]:
@@ -45,12 +43,6 @@ class MultipleChoice(MultipleChoiceFlags, Classification):
         if self.max_qa_length is None:
             length = min(_MAX_QA_LENGTH, self.max_seq_length // 2)
             object.__setattr__(self, "max_qa_length", length)
-
-    def with_length(self, max_seq_length: int) -> Self:
-        """Returns the kind with another length, and with that of questions that is the default there."""
-        is_default = self == dataclasses.replace(self, max_qa_length=None)
-        kept = None if is_default else self.max_qa_length
-        return dataclasses.replace(self, max_seq_length=max_seq_length, max_qa_length=kept)
 
     def read(self, source: Any, split: str) -> list[Example]:
         """Reads rows with a passage, a question, the columns `choice_a`, `choice_b`, ... and a letter."""
@@ -78,15 +70,15 @@ class MultipleChoice(MultipleChoiceFlags, Classification):
         options = list(options)
         if len(article) == 1 and options and isinstance(options[0], str):
             options = [options]
-        for number, of_question in enumerate(options):
-            if len(as_texts(f"options[{number}]", of_question)) != len(self.labels):
+        for number, choices in enumerate(options):
+            if len(as_texts(f"options[{number}]", choices)) != len(self.labels):
                 raise InputError(f"options[{number}]: expected a list of {len(self.labels)} texts")
         rows = rows_of(article=article, question=question)
         if len(rows) != len(options):
             raise InputError(f"options: expected {len(rows)} lists; received {len(options)}")
         return [
-            Example("", *texts, choices=tuple(of_question))
-            for texts, of_question in zip(rows, options, strict=True)
+            Example("", *texts, choices=tuple(choices))
+            for texts, choices in zip(rows, options, strict=True)
         ]
 
     def encode(self, examples, tokenizer) -> Features:
@@ -97,33 +89,21 @@ class MultipleChoice(MultipleChoiceFlags, Classification):
     def make_model(self, encoder, dropout, seed, dtype) -> AlbertMultipleChoice:
         return AlbertMultipleChoice(encoder, dropout, seed, dtype=dtype)
 
-    def example_of_line(self, fields: Sequence[str]) -> Example | None:
-        texts = 1 + self.pairs
-        if len(fields) != texts + len(self.labels):
-            return None
-        check_field(fields[0])
-        for choice in fields[texts:]:
-            check_field(choice, "a choice")
-        return Example("", *fields[:texts], choices=tuple(fields[texts:]))
-
-    @property
-    def line_format(self) -> str:
-        texts = "text_a, text_b" if self.pairs else "text_a"
-        return f"{texts} and {len(self.labels)} choices with tabs between them"
+    def example_of_line(self, fields: Sequence[str]) -> Example:
+        texts, choices = fields[: 1 + self.pairs], fields[1 + self.pairs :]
+        count = 1 + self.pairs + self.num_choices
+        names = "text_a, text_b" if self.pairs else "text_a"
+        expected = f"{names} and {self.num_choices} choices with tabs between them"
+        check_fields(fields, count, count, expected)
+        if not all(choice.strip() for choice in choices):
+            raise InputError("a choice is empty")
+        return Example("", *texts, choices=tuple(choices))
 
     @property
     def num_choices(self) -> int:
         return len(self.labels)
 
-    def text_specs(self) -> dict[str, tf.TensorSpec]:
-        """Returns the inputs of the exported text model: string (B,), options (B, C)."""
-        shapes = zip(self.texts, ((None,), (None,), (None, self.num_choices)), strict=True)
-        return {name: tf.TensorSpec(shape, tf.string, name) for name, shape in shapes}
-
-    def graph_encode(
-        self, tokenizer, graph_tokenizer, article, question, options
-    ) -> tuple[dict[str, tf.Tensor], None]:
-        """Converts articles, questions and options to ids (B, C, S)."""
+    def predict_texts(self, predict, tokenizer, graph_tokenizer, article, question, options):
         choices = tf.shape(options)[1]
         rows = tf.repeat(tf.range(tf.shape(article)[0]), choices)  # (B * C,)
         article_ids = graph_tokenizer(article, max_ids=self.max_seq_length)
@@ -137,7 +117,7 @@ class MultipleChoice(MultipleChoiceFlags, Classification):
             self.max_qa_length,
         )
         shape = [-1, choices, tf.shape(packed["input_ids"])[1]]
-        return {name: tf.reshape(ids, shape) for name, ids in packed.items()}, None
+        return predict(**{name: tf.reshape(ids, shape) for name, ids in packed.items()})
 
     def add_openvino_tokenizer(self, model: Any, tokenizer: Any) -> Any:
         return add_choice_tokenizer(

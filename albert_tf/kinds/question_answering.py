@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
 import keras
@@ -35,7 +35,7 @@ from albert_tf.evaluation.squad_answers import (
     score_spans,
 )
 from albert_tf.evaluation.squad_metrics import with_margin
-from albert_tf.kinds.kind import Kind, rows_of
+from albert_tf.kinds.kind import Kind, Quality, check_fields, rows_of
 from albert_tf.kinds.registry import register
 from albert_tf.losses import ConditionalSpanLoss, SpanLoss
 from albert_tf.models import AlbertConditionalSpanLabeler, AlbertSpanLabeler
@@ -43,7 +43,7 @@ from albert_tf.options.kinds import QuestionAnsweringFlags
 from albert_tf.training.evaluator import Loss
 
 # Outputs of the conditional head that only its loss reads.
-_OF_KNOWN_START = ("start_log_probs", "end_log_probs")
+_LOSS_OUTPUTS = ("start_log_probs", "end_log_probs")
 
 
 class Answers(NamedTuple):
@@ -72,10 +72,9 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
     name: ClassVar = "question_answering"
     texts: ClassVar = ("question", "context")
     fixed_options: ClassVar = ("version_2_with_negative", "head", "start_n_top", "end_n_top")
-    resumed_options: ClassVar = ("max_seq_length", "doc_stride", "max_query_length")
-    needs_offsets: ClassVar = True
+    free_options: ClassVar = ("n_best_size", "max_answer_length", "null_score_diff_threshold")
+    finds_spans: ClassVar = True
     can_hold_out: ClassVar = False
-    truncates: ClassVar = False
     base_learning_rate: ClassVar = 5e-5
 
     metrics: tuple[str, ...] = ("f1",)
@@ -107,6 +106,10 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
         rows = rows_of(question=question, context=context)
         return [SquadExample(str(number), *texts) for number, texts in enumerate(rows)]
 
+    def example_of_line(self, fields: Sequence[str]) -> SquadExample:
+        check_fields(fields, 2, 2, "question, context with tabs between them")
+        return SquadExample("0", *fields)
+
     def encode(self, examples, tokenizer) -> SquadWindows:
         """Converts examples to windows of ids, with the places of the answers if they have any."""
         lengths = self.max_seq_length, self.doc_stride, self.max_query_length
@@ -117,8 +120,8 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
     ) -> list[str]:
         """Counts the questions that cannot be answered right, or teach something wrong."""
         counts = count_answer_tokens(examples, features)
-        has_answer = np.array([each.found_answer is not None for each in examples])
-        has_none = np.array([each.is_impossible for each in examples])
+        has_answer = np.array([example.found_answer is not None for example in examples])
+        has_none = np.array([example.is_impossible for example in examples])
         faults = (
             (
                 f"--max_answer_length={self.max_answer_length}",
@@ -207,9 +210,9 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
         exact = "exact" if self.version_2_with_negative else "exact_match"
         return tuple(dict.fromkeys((*self.metrics, "f1", exact)))
 
-    def measure(self, examples, predictions: RankedAnswers) -> dict[str, float]:
+    def measure(self, examples, predictions: RankedAnswers) -> Quality:
         """Returns the metrics of SQuAD, of version 2.0 if questions may have no answer."""
-        return evaluate_answers(gold_answers(examples), predictions, self._threshold)
+        return Quality(evaluate_answers(gold_answers(examples), predictions, self._threshold))
 
     def result(self, examples: Sequence[SquadExample], predictions: RankedAnswers) -> Answers:
         """Returns the answers and their places."""
@@ -219,28 +222,22 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
             text if example.context.startswith(text, answer.start) else ""
             for example, text, answer in zip(examples, self._texts(predictions), best, strict=True)
         ]
-        starts = [each.start if text else 0 for each, text in zip(best, texts, strict=True)]
+        starts = [answer.start if text else 0 for answer, text in zip(best, texts, strict=True)]
         return Answers(
             texts,
             np.array(starts, np.int64),
             np.array(
                 [start + len(text) for start, text in zip(starts, texts, strict=True)], np.int64
             ),
-            np.array([each.probability for each in best]),
+            np.array([answer.probability for answer in best]),
             np.array(list(predictions.null_odds.values())),
         )
 
-    def rows(self, examples, predictions: RankedAnswers) -> Iterator[dict[str, str]]:
-        for example, text in zip(examples, self._texts(predictions), strict=True):
-            yield {"guid": example.id, "prediction": text}
-
-    answer_columns: ClassVar = Answers._fields
-
-    def answers(self, examples, predictions: RankedAnswers) -> Iterator[dict[str, Any]]:
-        """Yields the fields of `Answers`."""
+    def answers(self, examples, predictions: RankedAnswers) -> dict[str, list]:
+        """Returns the fields of `Answers`."""
         texts, *numbers = self.result(examples, predictions)
-        for row in zip(texts, *(column.tolist() for column in numbers), strict=True):
-            yield dict(zip(Answers._fields, row, strict=True))
+        columns = texts, *(column.tolist() for column in numbers)
+        return dict(zip(Answers._fields, columns, strict=True))
 
     def prediction_files(self, name: str, examples, predictions: RankedAnswers) -> dict[str, str]:
         """Returns SQuAD's files, with `test_` before their names if `name` begins so."""
@@ -250,27 +247,20 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
 
     def outputs(self, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Returns the outputs that answers are found with."""
-        return {name: each for name, each in outputs.items() if name not in _OF_KNOWN_START}
+        return {name: value for name, value in outputs.items() if name not in _LOSS_OUTPUTS}
 
     def read_outputs(self, exported: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         return dict(exported)
 
-    def graph_encode(
-        self, tokenizer, graph_tokenizer, question, context
-    ) -> tuple[dict[str, tf.Tensor], Any]:
-        """Converts questions and contexts of any length to windows of ids."""
+    def predict_texts(self, predict, tokenizer, graph_tokenizer, question, context):
+        """Finds the answers in contexts of any length; see `find_answers`."""
         passage = graph_tokenizer.tokenize_with_offsets(context)
         question_ids = graph_tokenizer(question, max_ids=self.max_query_length)
         rule = tokenizer.cls_id, tokenizer.sep_id, self.max_seq_length, self.doc_stride
         inputs, windows, _ = cut_windows(passage, *rule, question_ids)
-        return inputs, (context, inputs["input_mask"], windows, passage.ids.row_lengths())
-
-    def graph_decode(self, outputs, context) -> dict[str, tf.Tensor]:
-        """Chooses the answers; see `find_answers`."""
-        texts, input_mask, windows, lengths = context
+        found = context, inputs["input_mask"], windows, predict(**inputs), passage.ids.row_lengths()
         limit = math.inf if self._threshold is None else self._threshold
-        rule = self.n_best_size, self.max_answer_length, limit
-        return find_answers(texts, input_mask, windows, outputs, lengths, *rule)
+        return find_answers(*found, self.n_best_size, self.max_answer_length, limit)
 
 
 def usable_examples(

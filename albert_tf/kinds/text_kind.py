@@ -1,7 +1,7 @@
 """What kinds that predict from texts or pairs of texts have in common."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,7 +19,7 @@ from albert_tf.data.fine_tuning.tables import ColumnNames, Table
 from albert_tf.data.fine_tuning.tsv import Example, Labels, make_examples
 from albert_tf.errors import InputError
 from albert_tf.export.openvino_text import add_text_tokenizer
-from albert_tf.kinds.kind import Kind, check_field, rows_of
+from albert_tf.kinds.kind import Kind, check_fields, rows_of
 from albert_tf.models import AlbertClassifier
 from albert_tf.options.kinds import LongTextFlags
 
@@ -28,11 +28,14 @@ from albert_tf.options.kinds import LongTextFlags
 class TextKind(Kind):
     """Predicts from a text, or a pair of texts, by its pooled output."""
 
-    texts: ClassVar = ("text_a", "text_b")
-    has_baselines: ClassVar = True
     reads_pooler: ClassVar = True
 
     pairs: bool = False  # whether an example may have two texts
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Names of the texts of an example."""
+        return ("text_a", "text_b")[: 1 + self.pairs]
 
     @property
     def accepted_labels(self) -> Labels:
@@ -84,31 +87,15 @@ class TextKind(Kind):
     def make_model(self, encoder, dropout, seed, dtype) -> AlbertClassifier:
         return AlbertClassifier(encoder, len(self.labels) or 1, dropout, seed, dtype=dtype)
 
-    @property
-    def texts_of_line(self) -> int:
-        """Maximum number of texts of a line."""
-        return 1 + self.pairs
-
-    def example_of_line(self, fields: Sequence[str]) -> Example | None:
-        if len(fields) > self.texts_of_line:
-            return None
-        check_field(fields[0])
+    def example_of_line(self, fields: Sequence[str]) -> Example:
+        expected = "text_a or text_a, tab, text_b" if self.pairs else "a text without a tab"
+        check_fields(fields, 1, 1 + self.pairs, expected)
         return Example("", *fields)
 
-    @property
-    def line_format(self) -> str:
-        is_pair = self.texts_of_line == 2
-        return "text_a or text_a, tab, text_b" if is_pair else "a text without a tab"
-
-    def text_specs(self) -> dict[str, tf.TensorSpec]:
-        """Returns the inputs of the exported text model: string (B,) each."""
-        names = self.texts[: 1 + self.pairs]
-        return {name: tf.TensorSpec((None,), tf.string, name) for name in names}
-
-    def graph_encode(self, tokenizer, graph_tokenizer, text_a, text_b=None) -> tuple[Any, None]:
-        """Converts texts to ids; an empty `text_b` makes no pair."""
-        ids = tokenizer.cls_id, tokenizer.sep_id
-        return encode_in_graph(graph_tokenizer, text_a, text_b, *ids, self.max_seq_length), None
+    def predict_texts(self, predict, tokenizer, graph_tokenizer, text_a, text_b=None):
+        """Maps texts to outputs; an empty `text_b` makes no pair."""
+        rule = tokenizer.cls_id, tokenizer.sep_id, self.max_seq_length
+        return predict(**encode_in_graph(graph_tokenizer, text_a, text_b, *rule))
 
     def add_openvino_tokenizer(self, model, tokenizer):
         return add_text_tokenizer(model, tokenizer, self.max_seq_length, self.pairs)
@@ -117,8 +104,6 @@ class TextKind(Kind):
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LongTextKind(LongTextFlags, TextKind):
     """May read all of a long text: in windows, over which it averages the model's outputs."""
-
-    resumed_options: ClassVar = ("max_seq_length", "long_texts")
 
     @property
     def _has_windows(self) -> bool:
@@ -141,18 +126,12 @@ class LongTextKind(LongTextFlags, TextKind):
             return outputs
         return tf.math.segment_mean(outputs, features.example_indices).numpy()
 
-    def graph_encode(self, tokenizer, graph_tokenizer, text_a, text_b=None) -> tuple[Any, Any]:
-        """Converts texts to ids; the context are the texts of windows, int64 (W,), or None."""
+    def predict_texts(self, predict, tokenizer, graph_tokenizer, text_a, text_b=None):
         if not self._has_windows:
-            return super().graph_encode(tokenizer, graph_tokenizer, text_a, text_b)
-        ids = tokenizer.cls_id, tokenizer.sep_id
-        return cut_in_graph(graph_tokenizer(text_a), *ids, self.max_seq_length)
-
-    def graph_decode(self, outputs, context: tf.Tensor | None) -> Mapping[str, tf.Tensor]:
-        """Maps the outputs for windows to those for texts."""
-        if context is None:
-            return outputs
-        return self.outputs(tf.math.segment_mean(self.read_outputs(outputs), context))
+            return super().predict_texts(predict, tokenizer, graph_tokenizer, text_a, text_b)
+        rule = tokenizer.cls_id, tokenizer.sep_id, self.max_seq_length
+        inputs, texts = cut_in_graph(graph_tokenizer(text_a), *rule)
+        return self.outputs(tf.math.segment_mean(self.read_outputs(predict(**inputs)), texts))
 
     def add_openvino_tokenizer(self, model, tokenizer):
         """Puts the tokenizer in front of a model, unless it would have to make windows."""

@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -32,7 +32,7 @@ from albert_tf.evaluation.entities import (
 )
 from albert_tf.evaluation.metrics import is_collapsed, label_scores
 from albert_tf.kinds.classification import class_outputs
-from albert_tf.kinds.kind import Kind, as_texts, check_field, rows_of
+from albert_tf.kinds.kind import Kind, Quality, as_texts, rows_of
 from albert_tf.kinds.registry import register
 from albert_tf.losses import TokenClassificationLoss, batch_loss
 from albert_tf.models import AlbertTokenClassifier
@@ -57,9 +57,7 @@ class TokenClassification(TokenClassificationFlags, Kind):
 
     name: ClassVar = "token_classification"
     texts: ClassVar = ("text",)
-    resumed_options: ClassVar = ("max_seq_length", "doc_stride")
-    needs_offsets: ClassVar = True
-    truncates: ClassVar = False
+    finds_spans: ClassVar = True
     loss: ClassVar = TokenClassificationLoss()
 
     metrics: tuple[str, ...] = ("f1", "precision", "recall")
@@ -68,12 +66,6 @@ class TokenClassification(TokenClassificationFlags, Kind):
         super().__post_init__()
         if self.doc_stride is None:
             object.__setattr__(self, "doc_stride", self.max_seq_length // 2)
-
-    def with_length(self, max_seq_length: int) -> Self:
-        """Returns the kind with another length, and with the stride that is the default there."""
-        is_default = self == dataclasses.replace(self, doc_stride=None)
-        kept = None if is_default else self.doc_stride
-        return dataclasses.replace(self, max_seq_length=max_seq_length, doc_stride=kept)
 
     @property
     def label_names(self) -> tuple[str, ...]:
@@ -133,12 +125,12 @@ class TokenClassification(TokenClassificationFlags, Kind):
         cut = [
             (text, span)
             for text, spans in zip(examples, found, strict=True)
-            for span in {*text.spans}.difference(Span(*each[:3]) for each in spans)
+            for span in {*text.spans}.difference(Span(*predicted[:3]) for predicted in spans)
         ]
         if not cut:
             return []
         text, span = cut[0]
-        count = sum(len(each.spans) for each in examples)
+        count = sum(len(example.spans) for example in examples)
         return [
             f"{path}: {len(cut)} of {count} spans begin or end inside a word, such as "
             f"'{text.text_a[span.start : span.end]}' in {text.guid}; the model finds whole words"
@@ -149,22 +141,22 @@ class TokenClassification(TokenClassificationFlags, Kind):
 
     def decode(self, examples, features, batches) -> WordLogits:
         """Returns the logits of all words, each from its window with most context."""
-        of_tokens = np.zeros((len(features.input_ids), len(self.labels)), np.float32)
+        token_logits = np.zeros((len(features.input_ids), len(self.labels)), np.float32)
         for windows, outputs in batches:
             mask, tokens = features.tokens_of(windows, outputs.shape[1])
-            of_tokens[tokens] = outputs[: len(windows)][mask]
-        return WordLogits(of_tokens[features.words.tokens], features)
+            token_logits[tokens] = outputs[: len(windows)][mask]
+        return WordLogits(token_logits[features.words.tokens], features)
 
-    def measure(self, examples: Sequence[TaggedText], predictions: WordLogits) -> dict[str, float]:
+    def measure(self, examples: Sequence[TaggedText], predictions: WordLogits) -> Quality:
+        """Measures spans, and the loss of the tags of words."""
         logits, features = predictions
-        scores = self._score(examples, predictions)[ALL]
-        loss = batch_loss(self.loss, {"label_ids": features.word_labels}, logits)
-        return {**{name: getattr(scores, name) for name in self.metrics}, "loss": float(loss)}
-
-    def is_collapsed(self, examples, predictions: WordLogits, metrics) -> bool:
-        logits, features = predictions
-        probabilities = tf.nn.softmax(logits).numpy()
-        return is_collapsed(probabilities, features.word_labels, metrics["loss"])
+        ids, probabilities = features.word_labels, tf.nn.softmax(logits).numpy()
+        found = self._spans(examples, probabilities, features)
+        scores = score_entities(examples, found, self.label_names)
+        loss = float(batch_loss(self.loss, {"label_ids": ids}, logits))
+        metrics = {**{name: getattr(scores[ALL], name) for name in self.metrics}, "loss": loss}
+        tables = {"entity_scores.tsv": lambda: label_scores(scores)}
+        return Quality(metrics, is_collapsed(probabilities, ids, loss), tables)
 
     def result(self, examples, predictions: WordLogits) -> list[list[ScoredSpan | ScoredWord]]:
         """Returns the spans of each text, in order; all words of a text that is given as words."""
@@ -175,8 +167,8 @@ class TokenClassification(TokenClassificationFlags, Kind):
         for number, text in enumerate(examples):
             if text.words is not None:
                 rows = slice(*bounds[number : number + 2])
-                of_rows = features.words.starts[rows], probabilities[rows].max(axis=-1)
-                results[number] = predict_words(text, self._tags(text, results[number]), *of_rows)
+                words = features.words.starts[rows], probabilities[rows].max(axis=-1)
+                results[number] = predict_words(text, self._tags(text, results[number]), *words)
         return results
 
     def _find(self, examples, predictions: WordLogits) -> list[list[ScoredSpan]]:
@@ -193,71 +185,56 @@ class TokenClassification(TokenClassificationFlags, Kind):
     def _spans(self, examples, probabilities: np.ndarray, features: TaggingFeatures):
         return predict_spans(probabilities, features.words, len(examples), self._table)
 
-    def _score(self, examples: Sequence[TaggedText], predictions: WordLogits):
-        return score_entities(examples, self._find(examples, predictions), self.label_names)
-
-    def rows(self, examples, predictions: WordLogits) -> Iterator[dict[str, Any]]:
-        """Yields ids, texts, spans and, if known, the true spans."""
-        for text, spans in zip(examples, self._find(examples, predictions), strict=True):
-            row = {"guid": text.guid, "text": text.text_a, "spans": _shown(spans)}
-            if text.spans is not None:
-                row["true_spans"] = [span._asdict() for span in text.spans]
-            yield row
-
     def prediction_files(self, name: str, examples, predictions: WordLogits) -> dict[str, str]:
         """Returns `<name>.jsonl`, a line per text, and `<name>.conll` if the words are given.
 
         The latter has a line per word: the word, its true tag if known, and the predicted tag.
         """
-        rows = self.rows(examples, predictions)
-        files = {f"{name}.jsonl": "".join(f"{json.dumps(row)}\n" for row in rows)}
-        lines = []
-        for text, of_text in zip(examples, self._find(examples, predictions), strict=True):
-            if text.words is None:
-                continue
-            spans = [of_text] if text.spans is None else [text.spans, of_text]
-            words = [text.text_a[start:end] for start, end in text.words]
-            tags = (self._tags(text, of_column) for of_column in spans)
-            lines += [*map(" ".join, zip(words, *tags, strict=True)), ""]
-        return {**files, **({f"{name}.conll": "\n".join(lines) + "\n"} if lines else {})}
-
-    def score_files(self, examples, predictions: WordLogits) -> dict[str, str]:
-        """Returns the scores of each label, and of all spans."""
-        return {"entity_scores.tsv": label_scores(self._score(examples, predictions))}
+        rows, lines = [], []
+        for text, spans in zip(examples, self._find(examples, predictions), strict=True):
+            row = {"guid": text.guid, "text": text.text_a, "spans": _shown(spans)}
+            columns = [spans]
+            if text.spans is not None:
+                row["true_spans"] = [span._asdict() for span in text.spans]
+                columns = [text.spans, spans]
+            rows.append(json.dumps(row))
+            if text.words is not None:
+                words = [text.text_a[start:end] for start, end in text.words]
+                tags = (self._tags(text, column) for column in columns)
+                lines += [*map(" ".join, zip(words, *tags, strict=True)), ""]
+        files = {f"{name}.jsonl": rows, f"{name}.conll": lines}
+        return {file: "\n".join(part) + "\n" for file, part in files.items() if part}
 
     def example_of_line(self, fields: Sequence[str]) -> TaggedText:
         """Makes an example of a line, which is one text with its tabs."""
         text = "\t".join(fields)
-        check_field(text)
+        if not text.strip():
+            raise InputError("the text is empty")
         return TaggedText("", text)
 
-    def answers(self, examples, predictions: WordLogits) -> Iterator[dict[str, Any]]:
-        """Yields the spans of each text: objects with the keys of `ScoredSpan` and `text`."""
-        for example, spans in zip(examples, self._find(examples, predictions), strict=True):
-            text = example.text_a
-            yield {
-                "spans": [{**x, "text": text[x["start"] : x["end"]]} for x in _shown(spans)],
-            }
-
-    answer_columns: ClassVar = ("spans",)
+    def answers(self, examples, predictions: WordLogits) -> dict[str, list]:
+        """Returns the spans of each text: objects with the keys of `ScoredSpan` and `text`."""
+        found = zip(examples, self._find(examples, predictions), strict=True)
+        return {
+            "spans": [
+                [{**x, "text": example.text_a[x["start"] : x["end"]]} for x in _shown(spans)]
+                for example, spans in found
+            ]
+        }
 
     def outputs(self, outputs: tf.Tensor) -> dict[str, tf.Tensor]:
         """Maps logits (B, S, k) to `logits`, `probabilities` (B, S, k) and `label` (B, S)."""
         return class_outputs(self.labels, outputs)
 
-    def graph_encode(self, tokenizer, graph_tokenizer, text) -> tuple[dict[str, tf.Tensor], Any]:
-        """Converts texts of any length to windows of ids."""
+    def predict_texts(self, predict, tokenizer, graph_tokenizer, text):
+        """Finds the spans in texts of any length; see `find_labelled_spans`."""
         tokens = graph_tokenizer.tokenize_with_offsets(text)
         rule = tokenizer.cls_id, tokenizer.sep_id, self.max_seq_length, self.doc_stride
         inputs, windows, _ = cut_windows(tokens, *rule)
-        return inputs, (text, tokens, windows.token_is_max_context, word_tables(tokenizer))
-
-    def graph_decode(self, outputs, context) -> dict[str, tf.Tensor]:
-        """Finds the spans of each text; see `find_labelled_spans`."""
-        text, tokens, is_max_context, tables = context
+        probabilities = predict(**inputs)["probabilities"]
         # In each text later tokens are scored in later windows, so the tokens are in order.
-        probabilities = tf.boolean_mask(outputs["probabilities"], is_max_context)
-        return find_labelled_spans(text, tokens, probabilities, tables, self._table)
+        scored = tf.boolean_mask(probabilities, windows.token_is_max_context)
+        return find_labelled_spans(text, tokens, scored, word_tables(tokenizer), self._table)
 
 
 def _shown(spans: Sequence[ScoredSpan]) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from albert_tf.backends import require_tensorflow
 from albert_tf.data.fine_tuning.tables import ColumnNames, Table
 from albert_tf.errors import InputError
 from albert_tf.evaluation.masked_lm import Filling, fill_mask
+from albert_tf.evaluation.metrics import to_rows
 from albert_tf.export import ExportedModel, export
 from albert_tf.files import as_path
 from albert_tf.kinds import Embedding, Kind
@@ -144,7 +145,7 @@ class Loaded:
         """
         main = self._main
         examples = main.kind.make_examples(*args, **kwargs)
-        return list(main.kind.answers(examples, main.run(examples)))
+        return list(to_rows(main.kind.answers(examples, main.run(examples))))
 
     def evaluate(self, data: Any, **columns: str) -> dict[str, float]:
         """Returns the metrics on data with labels.
@@ -162,7 +163,7 @@ class Loaded:
         if columns:
             data = Table.read(data, "data", ColumnNames(**columns))
         examples = main.kind.read(data, "dev")
-        return main.kind.measure(examples, main.run(examples))
+        return main.kind.measure(examples, main.run(examples)).metrics
 
     def export(
         self, export_dir: str, format: Form = "saved_model", weights: Weights | None = None
@@ -186,8 +187,8 @@ class Loaded:
             raise InputError(
                 "an exported model cannot be exported again; expected a trained folder"
             )
-        of_model = main.model, main.kind, main.tokenizer
-        return export(*of_model, as_path(export_dir), format, weights)
+        exported = main.model, main.kind, main.tokenizer
+        return export(*exported, as_path(export_dir), format, weights)
 
     @property
     def _main(self) -> "Loaded":
@@ -245,9 +246,9 @@ class Loaded:
     def _make_embedding_model(self, kind: Embedding) -> AlbertEmbedder | ExportedModel:
         if isinstance(self.model, ExportedModel) and isinstance(self.kind, Embedding):
             for name in ("pooling", "normalize"):
-                there, given = getattr(self.kind, name), getattr(kind, name)
-                if there != given:
-                    raise InputError(f"{name}={given!r}: the exported model has {there!r}")
+                fixed, wanted = getattr(self.kind, name), getattr(kind, name)
+                if fixed != wanted:
+                    raise InputError(f"{name}={wanted!r}: the exported model has {fixed!r}")
             return self.model
         encoder = getattr(self.model, "encoder", self.model)
         if not isinstance(encoder, AlbertEncoder):

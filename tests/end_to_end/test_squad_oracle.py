@@ -87,5 +87,5 @@ def test_oracle(name, head):
     assert wrong <= within
     assert len(wrong) == ANSWERS_WITHIN_TOKENS[name]
     if not wrong:
-        results = kind.measure(examples, answers)
+        results = kind.measure(examples, answers).metrics
         assert results["exact"] == results["f1"] == results["HasAns_f1"] == 100.0

@@ -7,7 +7,6 @@ from sklearn import metrics
 from albert_tf.evaluation.metrics import (
     METRICS,
     choose_thresholds,
-    compute_label_metrics,
     compute_metrics,
     confusion_matrix,
     is_collapsed,
@@ -93,14 +92,13 @@ def test_metrics_are_those_of_scikit_learn(data):
     labels, probabilities = data
     thresholds = [0.4, 0.5, 0.6, 0.5, 0.5]
     predictions = probabilities >= np.array(thresholds, np.float32)
-    received = compute_label_metrics(labels, probabilities, thresholds)
+    received, scores = score_labels(labels, probabilities, thresholds)
     assert set(received) == {"micro_f1", "macro_f1", "mean_average_precision"}
     for average in ("micro", "macro"):
         expected = metrics.f1_score(labels, predictions, average=average, zero_division=0.0)
         assert received[f"{average}_f1"] == expected
     expected = metrics.average_precision_score(labels[:, :4], probabilities[:, :4])
     assert received["mean_average_precision"] == pytest.approx(expected)
-    scores = score_labels(labels, probabilities, thresholds)
     assert np.mean([each.f1 for each in scores]) == pytest.approx(received["macro_f1"])
     assert [each.support for each in scores] == labels.sum(axis=0).tolist()
     assert np.isnan(scores[4].average_precision)
@@ -108,11 +106,11 @@ def test_metrics_are_those_of_scikit_learn(data):
 
 def test_one_label_and_none(data):
     labels, probabilities = (columns[:, 1:2] for columns in data)
-    received = compute_label_metrics(labels, probabilities, [0.5])
+    received, _ = score_labels(labels, probabilities, [0.5])
     expected = metrics.f1_score(labels[:, 0], probabilities[:, 0] >= 0.5)
     assert received["micro_f1"] == received["macro_f1"] == expected
     nothing = np.zeros((3, 2), np.float32)
-    received = compute_label_metrics(nothing, nothing, choose_thresholds(nothing, nothing))
+    received, _ = score_labels(nothing, nothing, choose_thresholds(nothing, nothing))
     assert received == {"micro_f1": 0.0, "macro_f1": 0.0, "mean_average_precision": 0.0}
 
 

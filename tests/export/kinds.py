@@ -132,7 +132,7 @@ def make_inputs(kind):
 def text_columns(kind, rows=None):
     """The inputs of a text model, in lists; by default of odd texts."""
     columns = zip(*(rows or ROWS.get(kind, TEXTS)), strict=True)
-    return dict(zip(OF_NAMES[kind].text_specs(), columns, strict=False))
+    return dict(zip(OF_NAMES[kind].texts, columns, strict=False))
 
 
 def expected_of_texts(kind, model, tokenizer, rows=None):

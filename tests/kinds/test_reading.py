@@ -278,10 +278,12 @@ def test_mistakes_in_multiple_choice(columns, row, message):
 def test_choices_of_a_line_are_counted():
     kind = MultipleChoice(labels=("A", "B", "C"), pairs=True)
     assert kind.example_of_line([*"abcde"]) == Example("", "a", "b", choices=("c", "d", "e"))
-    assert kind.example_of_line([*"abcd"]) is None
-    assert kind.line_format == "text_a, text_b and 3 choices with tabs between them"
-    with pytest.raises(InputError, match="a choice is empty"):
-        kind.example_of_line([*"abcd", " "])
+    for fields, message in [
+        ("abcd", "received 4 texts; expected text_a, text_b and 3 choices with tabs between them"),
+        ("abcd ", "a choice is empty"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            kind.example_of_line([*fields])
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from albert_tf.errors import InputError
 from albert_tf.kinds import Classification, MultipleChoice, TokenClassification
 from albert_tf.model_folder import read_own
 from albert_tf.sources import find_model
-from albert_tf.tasks.fine_tuning.choices import Choice, choose, choose_length
+from albert_tf.tasks.fine_tuning.choices import Choice, choose, choose_length, with_length
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.run import run
 from tests.kinds.samples import SAMPLES
@@ -85,9 +85,9 @@ def test_length_leaves_nearly_all_texts_whole(data):
     tags = TokenClassification(labels=("O", "B-A", "I-A"))
     assert choose_length(tags, tags.make_examples(texts), tokenizer, 512, seed=0) == 128
     # What depends on the length follows it, unless it was given.
-    assert MultipleChoice().with_length(512).max_qa_length == 128
-    assert MultipleChoice(max_qa_length=9).with_length(512).max_qa_length == 9
-    assert tags.with_length(64).doc_stride == 32
+    assert with_length(MultipleChoice(), 512).max_qa_length == 128
+    assert with_length(MultipleChoice(max_qa_length=9), 512).max_qa_length == 9
+    assert with_length(tags, 64).doc_stride == 32
 
 
 def plain(data, folder, **changes):

@@ -159,8 +159,7 @@ def test_an_answer_is_one_line_of_the_table(tmp_path, capsys):
         read=lambda *source: ["an example"],
         encode=lambda *examples: (),
         decode=lambda *examples: None,
-        answers=lambda *examples: [{"answer": "the\nold\tcat", "score": 0.5}],
-        answer_columns=("answer", "score"),
+        answers=lambda *examples: {"answer": ["the\nold\tcat"], "score": [0.5]},
     )
     predict_file(make_options(tmp_path, "out", predict_file="rows.jsonl"), kind, None, None)
     assert capsys.readouterr().out == "answer\tscore\nthe old cat\t0.500000\n"

@@ -24,7 +24,7 @@ _FILE = "baselines.npz"
 def write_baselines(options: FineTuningOptions, data: RunData) -> None:
     """Fits the baselines to the training set, and writes them for evaluations, also later ones."""
     kind = data.kind
-    if not kind.has_baselines:
+    if not kind.reads_pooler:
         return
     examples = data.sets["train"][0].examples
     targets = label_ids(examples, kind.accepted_labels)
@@ -51,48 +51,48 @@ def measure_baselines(
     Prints them, and a warning if the model is no better. Returns `{"baselines": {name: metrics}}`.
     """
     path = os.path.join(options.output_dir, _FILE)
-    if not kind.has_baselines or not tf.io.gfile.exists(path):
+    if not kind.reads_pooler or not tf.io.gfile.exists(path):
         return {}
     try:
         baselines = Baselines.from_bytes(files.read_bytes(path))
     except (ValueError, TypeError, zipfile.BadZipFile) as error:
         raise InputError(f"{path}: damaged; remove it, or train again") from error
     results: dict[str, dict[str, float]] = {}
-    for one, of_model in zip(sets, predictions, strict=True):
-        received = baselines.predict(list(map(_texts, one.examples)))
-        for name, of_baseline in received.items():
-            fitted = kind.without_thresholds().fit(one.examples, of_baseline)
-            values = fitted.measure(one.examples, of_baseline)
-            known = {one.prefix + key: values[key] for key in kind.reported if key in values}
+    for dataset, model in zip(sets, predictions, strict=True):
+        received = baselines.predict(list(map(_texts, dataset.examples)))
+        for name, predicted in received.items():
+            fitted = kind.fit(dataset.examples, predicted)
+            values = fitted.measure(dataset.examples, predicted).metrics
+            known = {dataset.prefix + key: values[key] for key in kind.reported if key in values}
             results.setdefault(name, {}).update(known)
-        metric = one.prefix + kind.metrics[0]
-        values = {name: of_set[metric] for name, of_set in results.items()}
+        metric = dataset.prefix + kind.metrics[0]
+        values = {name: measured[metric] for name, measured in results.items()}
         shown = ", ".join(f"{_said(name)} {value:.4f}" for name, value in values.items())
         print(f"baselines, {metric} on the same rows: {shown}")
         best = max(values, key=values.get)
-        _compare(options, kind, one, best, of_model, received[best])
+        _compare(options, kind, dataset, best, model, received[best])
     return {"baselines": results}
 
 
 def _compare(
-    options: FineTuningOptions, kind: Kind, one: ExampleSet, name: str, ours: Any, theirs: Any
+    options: FineTuningOptions, kind: Kind, dataset: ExampleSet, name: str, model: Any, rival: Any
 ) -> None:
     """Warns if a model is not better than a baseline by more than the standard error."""
 
     def measure(rows: np.ndarray) -> np.ndarray:
-        examples = [one.examples[row] for row in rows]
-        both = (kind.measure(examples, each[rows]) for each in (ours, theirs))
-        return np.array([values[kind.metrics[0]] for values in both])
+        examples = [dataset.examples[row] for row in rows]
+        measured = (kind.measure(examples, predicted[rows]) for predicted in (model, rival))
+        return np.array([quality.metrics[kind.metrics[0]] for quality in measured])
 
-    count = len(one.examples)
+    count = len(dataset.examples)
     if count < 2:
         return  # no error can be estimated
-    of_model, of_baseline = measure(np.arange(count))
+    value, rival_value = measure(np.arange(count))
     error = standard_error(lambda rows: np.subtract(*measure(rows)), count, options.random_seed)
-    if of_model - of_baseline <= error:
+    if value - rival_value <= error:
         warn(
-            f"the model is not better than the {_said(name)}: {one.prefix}{kind.metrics[0]} "
-            f"{of_model:.4f} against {of_baseline:.4f} on {count} rows, where the standard error of "
+            f"the model is not better than the {_said(name)}: {dataset.prefix}{kind.metrics[0]} "
+            f"{value:.4f} against {rival_value:.4f} on {count} rows, where the standard error of "
             f"the difference is {error:.4f}"
         )
 

@@ -27,6 +27,7 @@ from albert_tf.kinds import Kind
 from albert_tf.kinds.registry import read_kind
 from albert_tf.model_folder import CONFIG_FILE, find_best, folder_of, read_own
 from albert_tf.models import AlbertClassifier
+from albert_tf.options.kinds import option_fields
 from albert_tf.tasks.common import described_folder
 from albert_tf.tasks.fine_tuning.options import LENGTHS, FineTuningOptions
 from albert_tf.tasks.training_options import PAPER, PAPER_SQUAD_V2, Recipe
@@ -46,7 +47,7 @@ _NAMES = (
     *("learning_rate", "train_batch_size", "num_train_steps", "warmup_proportion"),
     *("max_seq_length", "new_pooler"),
 )
-_PARTNERS = dict(LENGTHS) | {one: other for other, one in LENGTHS}
+_PARTNERS = dict(LENGTHS) | {second: first for first, second in LENGTHS}
 
 # Wider models than base take less than its rate, down to the paper's least, and narrower ones more, up to
 # the highest of Turc et al. 2019, https://arxiv.org/abs/1908.08962.
@@ -102,9 +103,9 @@ def keep_chosen(options: _Options) -> tuple[_Options, Choice]:
     saved = read_own(folder).get("options", {})
     kept = {
         name: saved[name]
-        for one in _NAMES
-        for name in (one, _PARTNERS.get(one))
-        if saved.get(name) is not None and _is_left_out(options, one)
+        for choice in _NAMES
+        for name in (choice, _PARTNERS.get(choice))
+        if saved.get(name) is not None and _is_left_out(options, choice)
     }
     names = tuple(name for name in saved.get(CHOSEN, ()) if name in kept)
     return dataclasses.replace(options, **kept), Choice(names, saved.get(RESTARTS, 0))
@@ -117,11 +118,11 @@ def complete(options: _Options, train: Any = None) -> _Options:
     """
     recipe = _find_recipe(options, train)
     values = _DEFAULTS | (_of_recipe(options, recipe) if recipe else _of_folder(options))
-    for one, other in (*LENGTHS, _VOCABULARIES):
-        if any(getattr(options, name) is not None for name in (one, other)):
-            values = {name: value for name, value in values.items() if name not in (one, other)}
-        elif values.get(one) is not None:
-            values.pop(other, None)
+    for pair in (*LENGTHS, _VOCABULARIES):
+        if any(getattr(options, name) is not None for name in pair):
+            values = {name: value for name, value in values.items() if name not in pair}
+        elif values.get(pair[0]) is not None:
+            values.pop(pair[1], None)
     missing = {name: value for name, value in values.items() if getattr(options, name) is None}
     completed = dataclasses.replace(options, **missing)
     if completed.task_name is None or completed.albert_config_file is None:
@@ -142,13 +143,23 @@ def choose_length(
 ) -> int:
     """Returns the kind's length or, for longer texts, that of nearly all; `most` is the model's."""
     length = min(kind.max_seq_length, most)
-    if not kind.truncates:
+    if kind.finds_spans:
         return length
     rng = np.random.default_rng(seed)
     measured = rng.choice(len(train), min(len(train), _MEASURED), replace=False)
-    whole = kind.with_length(most).encode([train[row] for row in measured], tokenizer)
+    whole = with_length(kind, most).encode([train[row] for row in measured], tokenizer)
     needed = np.quantile(whole.example_lengths, _WHOLE, method="higher")
     return min(max(length, math.ceil(needed / _LENGTH_STEP) * _LENGTH_STEP), most)
+
+
+def with_length(kind: Kind, max_seq_length: int) -> Kind:
+    """Returns a kind with another length, and with the options that are the defaults there."""
+    defaults = {
+        name: None
+        for name, option in option_fields(type(kind)).items()
+        if option.default is None and kind == dataclasses.replace(kind, **{name: None})
+    }
+    return dataclasses.replace(kind, max_seq_length=max_seq_length, **defaults)
 
 
 def choose(
@@ -280,7 +291,7 @@ def _learning_rate(
 
 
 def _is_left_out(options: FineTuningOptions, name: str) -> bool:
-    return all(getattr(options, each) is None for each in (name, _PARTNERS.get(name, name)))
+    return all(getattr(options, flag) is None for flag in (name, _PARTNERS.get(name, name)))
 
 
 def _describe(options: FineTuningOptions, name: str, rows: int, reasons: Mapping[str, str]) -> str:

@@ -23,13 +23,14 @@ from albert_tf.data.fine_tuning.tsv import (
     quote_names,
 )
 from albert_tf.errors import InputError, warn
+from albert_tf.export import exporter
 from albert_tf.kinds import OWN_KINDS, Kind, QuestionAnswering, recognise
 from albert_tf.kinds.question_answering import usable_examples
 from albert_tf.kinds.registry import find_kind, read_kind
 from albert_tf.options import select
 from albert_tf.options.kinds import option_fields
 from albert_tf.tasks.common import described_folder
-from albert_tf.tasks.fine_tuning.choices import choose_length
+from albert_tf.tasks.fine_tuning.choices import choose_length, with_length
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.predictions import ExampleSet, check_lines
 from albert_tf.tokenization import Tokenizer
@@ -96,7 +97,7 @@ def read_data(
     if options.max_seq_length is None and options.do_train and most_tokens is not None:
         train = examples["train"][""]
         length = choose_length(kind, train, tokenizer, most_tokens, options.random_seed)
-        kind = kind.with_length(length)
+        kind = with_length(kind, length)
     return _encode(options, row, kind, tokenizer, examples)
 
 
@@ -104,25 +105,25 @@ def _encode(
     options: FineTuningOptions, row: Task, kind: Kind, tokenizer: Tokenizer, examples: Splits
 ) -> RunData:
     if options.export_dir:
-        kind.check_export(options.export_format, tokenizer)
+        exporter.check_kind(kind, options.export_format, tokenizer)
     sets = {
         split: [
-            ExampleSet(name, rows, kind.encode(rows, tokenizer)) for name, rows in of_split.items()
+            ExampleSet(name, rows, kind.encode(rows, tokenizer)) for name, rows in datasets.items()
         ]
-        for split, of_split in examples.items()
+        for split, datasets in examples.items()
     }
-    for split, of_split in sets.items():
-        for one in of_split:
-            _say_if_truncated(kind, row, split, one)
-    for split, (one,) in sets.items() if not row.sets else ():
+    for split, datasets in sets.items():
+        for dataset in datasets:
+            _say_if_truncated(kind, row, split, dataset)
+    for split, (dataset,) in sets.items() if not row.sets else ():
         path = getattr(options, f"{split}_file") or options.train_file or row.name
-        for fault in kind.find_faults(path, split, one.examples, one.features):
+        for fault in kind.find_faults(path, split, dataset.examples, dataset.features):
             warn(fault)
     return RunData(row, kind, tokenizer, sets)
 
 
-def _say_if_truncated(kind: Kind, row: Task, split: str, one: ExampleSet) -> None:
-    cut, texts = one.features.num_truncated, len(one.features.lengths)
+def _say_if_truncated(kind: Kind, row: Task, split: str, dataset: ExampleSet) -> None:
+    cut, texts = dataset.features.num_truncated, len(dataset.features.lengths)
     if cut:
         advice = "; --long_texts=windows reads all of them" if hasattr(kind, "long_texts") else ""
         print(
@@ -136,21 +137,21 @@ def _start_kind(options: FineTuningOptions, row: Task, kind: Kind | None = None)
 
     `kind` is what the training data define; None for the kind of the task.
     """
-    there = None if options.do_train else read_model_kind(options)
-    if there:
+    stored = None if options.do_train else read_model_kind(options)
+    if stored:
         expected = {"task_name": row.model_task}
         if row != OWN_TASK:
             expected["name"] = row.kind
         if row.sets:
             expected["labels"] = _names_of(row.labels)
-        _check_task(options, there, expected)
-    of_kind = type(there or kind) if there or kind else find_kind(row.kind)
-    options.check_kinds([of_kind.name])
-    values = {name: getattr(options, name, None) for name in option_fields(of_kind)}
+        _check_task(options, stored, expected)
+    kind_class = type(stored or kind) if stored or kind else find_kind(row.kind)
+    options.check_kinds([kind_class.name])
+    values = {name: getattr(options, name, None) for name in option_fields(kind_class)}
     given = {name: value for name, value in values.items() if value is not None}
-    if there:
-        return dataclasses.replace(there, **given)
-    return of_kind(task_name=row.model_task, labels=kind.labels if kind else (), **given)
+    if stored:
+        return dataclasses.replace(stored, **given)
+    return kind_class(task_name=row.model_task, labels=kind.labels if kind else (), **given)
 
 
 def _select_by(metric: str, kind: Kind) -> Kind:
@@ -208,7 +209,7 @@ def _keep_labels(train: list[Any], dev: list[Any]) -> tuple[list[Any], list[Any]
     known = {label for example in train for label in _labels_of(example)}
     held_out = [known.issuperset(_labels_of(example)) for example in dev]
     moved = [example for example, stays in zip(dev, held_out, strict=True) if not stays]
-    return train + moved, [each for each, stays in zip(dev, held_out, strict=True) if stays]
+    return train + moved, [example for example, stays in zip(dev, held_out, strict=True) if stays]
 
 
 def _warn_of_few_rows(path: str, train: Sequence[Any], has_labels: bool) -> None:
@@ -290,10 +291,10 @@ def read_model_kind(options: FineTuningOptions) -> Kind:
 def check_kind(options: FineTuningOptions, kind: Kind) -> None:
     """Checks that the model that the run starts from was trained on the same task."""
     if described_folder(options):
-        there = read_model_kind(options)
+        stored = read_model_kind(options)
         same = ("task_name", "name", "labels")
-        _check_task(options, there, {name: getattr(kind, name) for name in same})
-        _check_fields(options, there, kind)
+        _check_task(options, stored, {name: getattr(kind, name) for name in same})
+        _check_fields(options, stored, kind)
     elif options.init_checkpoint and not options.reset_head:
         received = stored_labels(options.init_checkpoint)
         # A head of another size is reported with its shape.
@@ -305,22 +306,23 @@ def check_kind(options: FineTuningOptions, kind: Kind) -> None:
             )
 
 
-def _check_task(options: FineTuningOptions, there: Kind, expected: Mapping[str, Any]) -> None:
+def _check_task(options: FineTuningOptions, stored: Kind, expected: Mapping[str, Any]) -> None:
     for name, value in expected.items():
-        if getattr(there, name) != value:
+        if getattr(stored, name) != value:
             raise InputError(
                 f"--output_dir={options.output_dir}: holds a model of another task: "
-                f"{'kind' if name == 'name' else name} {_shown(getattr(there, name))}, but this run has "
+                f"{'kind' if name == 'name' else name} {_shown(getattr(stored, name))}, but this run has "
                 f"{_shown(value)}"
             )
 
 
-def _check_fields(options: FineTuningOptions, there: Kind, kind: Kind) -> None:
-    for name in (*kind.fixed_options, *(kind.resumed_options if options.do_train else ())):
-        if getattr(there, name) != getattr(kind, name):
+def _check_fields(options: FineTuningOptions, stored: Kind, kind: Kind) -> None:
+    resumed = option_fields(type(kind)).keys() - kind.free_options if options.do_train else ()
+    for name in (*kind.fixed_options, *sorted(resumed)):
+        if getattr(stored, name) != getattr(kind, name):
             raise InputError(
                 f"--output_dir={options.output_dir}: holds the checkpoints of a run with {name} "
-                f"{getattr(there, name)}; --{name} says {getattr(kind, name)}"
+                f"{getattr(stored, name)}; --{name} says {getattr(kind, name)}"
             )
 
 

@@ -20,7 +20,7 @@ from albert_tf.data.fine_tuning.tables import ColumnNames, Table, is_table
 from albert_tf.data.fine_tuning.task_table import Task
 from albert_tf.data.fine_tuning.tsv import LABEL_SEPARATOR, Scores
 from albert_tf.errors import InputError, name_place
-from albert_tf.evaluation.metrics import as_cell, to_tsv
+from albert_tf.evaluation.metrics import as_cell, to_rows, to_tsv
 from albert_tf.kinds import Kind
 from albert_tf.options import select
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
@@ -79,9 +79,9 @@ def predict(
     rows = (order[first : first + batch_size] for first in range(0, len(order), batch_size))
 
     def outputs() -> Iterator[Any]:
-        for of_batch in evaluator.predict_batches(batches):
-            report(len(tf.nest.flatten(of_batch)[0]))
-            yield of_batch
+        for part in evaluator.predict_batches(batches):
+            report(len(tf.nest.flatten(part)[0]))
+            yield part
 
     return kind.decode(examples, features, zip(rows, outputs(), strict=True))
 
@@ -91,7 +91,7 @@ def predict_sets(
 ) -> list[Any]:
     """Returns the predictions of a model for each set."""
     how = options.eval_batch_size, fixed_length(options)
-    return [predict(kind, evaluator, one.examples, one.features, *how) for one in sets]
+    return [predict(kind, evaluator, dataset.examples, dataset.features, *how) for dataset in sets]
 
 
 def measure_sets(
@@ -99,10 +99,10 @@ def measure_sets(
 ) -> dict[str, float]:
     """Returns the metrics of the predictions for each set, and for each subset of a set."""
     metrics = {}
-    for one, of_set in zip(sets, predictions, strict=True):
-        values = kind.measure(one.examples, of_set)
-        values |= _measure_subsets(kind, one.examples, of_set)
-        metrics |= {one.prefix + name: value for name, value in values.items()}
+    for dataset, predicted in zip(sets, predictions, strict=True):
+        values = kind.measure(dataset.examples, predicted).metrics
+        values |= _measure_subsets(kind, dataset.examples, predicted)
+        metrics |= {dataset.prefix + name: value for name, value in values.items()}
     return metrics
 
 
@@ -114,7 +114,7 @@ def _measure_subsets(
     results = {}
     for subset in subsets if len(subsets) > 1 else ():
         rows = np.flatnonzero(subset_of_row == subset)
-        values = kind.measure([examples[row] for row in rows], predictions[rows])
+        values = kind.measure([examples[row] for row in rows], predictions[rows]).metrics
         results |= {f"{subset}_{name}": values[name] for name in kind.metrics}
     return results
 
@@ -132,9 +132,9 @@ def write_predictions(
 
 def write_scores(kind: Kind, output_dir: str, examples: ExampleSet, predictions: Any) -> None:
     """Writes how well each label is predicted."""
-    for name, content in kind.score_files(examples.examples, predictions).items():
+    for name, make in kind.measure(examples.examples, predictions).tables.items():
         stem, end = os.path.splitext(name)
-        files.write_text(os.path.join(output_dir, examples.suffixed(stem) + end), content)
+        files.write_text(os.path.join(output_dir, examples.suffixed(stem) + end), make())
 
 
 def write_submission(
@@ -179,19 +179,21 @@ def predict_file(options: Any, kind: Kind, tokenizer: Tokenizer, evaluator: Eval
     holds the texts, separated by tabs. A line that cannot be answered is named on standard error; its
     answer is an empty line or, in JSON, null.
     """
-    path = options.predict_file
+    path, is_tsv = options.predict_file, options.predict_format == "tsv"
     if path != STANDARD_INPUT and is_table(path):
         table = kind.open(path, "test", select(options, ColumnNames))
         if isinstance(table, Table):
             table = hide_labels(table)
         examples = kind.read(table, "test")
-        one = ExampleSet("", examples, kind.encode(examples, tokenizer))
-        answers = kind.answers(examples, *predict_sets(kind, [one], evaluator, options))
+        dataset = ExampleSet("", examples, kind.encode(examples, tokenizer))
+        columns = kind.answers(examples, *predict_sets(kind, [dataset], evaluator, options))
+        answers = to_rows(columns)
     else:
         answers = _answer_lines(path, kind, tokenizer, evaluator.model, options.eval_batch_size)
-    is_tsv = options.predict_format == "tsv"
+        if is_tsv:  # the header row comes before the first line is read
+            columns = kind.answers([], predict(kind, evaluator, [], kind.encode([], tokenizer), 1))
     if is_tsv:
-        print("\t".join(map(_cell, kind.answer_columns)), flush=True)
+        print("\t".join(map(_cell, columns)), flush=True)
     count = unanswered = 0
     for answer in answers:
         count += 1
@@ -216,15 +218,12 @@ def _answer_lines(
     def answer(place: str, line: str) -> dict[str, Any]:
         files.decode_strictly(line.encode("utf-8", "surrogateescape"), place)
         with name_place(place):
-            fields = line.split("\t")
-            examples = [kind.example_of_line(fields)]
-            if examples[0] is None:
-                raise InputError(f"received {len(fields)} texts; expected {kind.line_format}")
+            examples = [kind.example_of_line(line.split("\t"))]
             features = kind.encode(examples, tokenizer)
             rows = np.arange(len(features))
             parts = (rows[first : first + batch_size] for first in range(0, len(rows), batch_size))
             outputs = ((part, predict(make_batch(features, part))) for part in parts)
-            (answer,) = kind.answers(examples, kind.decode(examples, features, outputs))
+            (answer,) = to_rows(kind.answers(examples, kind.decode(examples, features, outputs)))
             return answer
 
     for place, line in _lines(path):

@@ -92,9 +92,9 @@ def run(
     tokenizer = load_tokenizer(*vocabulary, options.do_lower_case)
     check_vocab_size(tokenizer, config, options.albert_config_file)
     # Otherwise rows that were trained on could be held out.
-    of_dev_set = ("random_seed", "dev_fraction", "dev_file") if options.holds_out else ()
-    of_optimizer = ("trainable",) if options.do_train else ()
-    check_output_dir(options, config, ("do_lower_case", *of_optimizer, *of_dev_set))
+    dev_options = ("random_seed", "dev_fraction", "dev_file") if options.holds_out else ()
+    training_options = ("trainable",) if options.do_train else ()
+    check_output_dir(options, config, ("do_lower_case", *training_options, *dev_options))
     if folder := described_folder(options):
         with name_place(f"--output_dir={options.output_dir}"):
             check_vocabulary(folder, tokenizer)
@@ -180,9 +180,9 @@ class _Run:
         metrics = measure_sets(self.kind, dev_sets, predictions)
         baselines = measure_baselines(options, self.kind, dev_sets, predictions)
         write_results(options, metrics, **baselines)
-        for one, of_set in zip(dev_sets, predictions, strict=True):
-            write_predictions(self.kind, options.output_dir, _DEV_PREDICTIONS, one, of_set)
-            write_scores(self.kind, options.output_dir, one, of_set)
+        for dataset, predicted in zip(dev_sets, predictions, strict=True):
+            write_predictions(self.kind, options.output_dir, _DEV_PREDICTIONS, dataset, predicted)
+            write_scores(self.kind, options.output_dir, dataset, predicted)
         return metrics
 
     def _write_predictions(self) -> None:
@@ -190,14 +190,14 @@ class _Run:
         files.make_directory(options.output_dir)
         test_sets = self.data.sets["test"]
         predictions = predict_sets(kind, test_sets, self.evaluator, options)
-        for one, of_set in zip(test_sets, predictions, strict=True):
+        for dataset, predicted in zip(test_sets, predictions, strict=True):
             name = options.TEST_PREDICTIONS
-            path = write_predictions(kind, options.output_dir, name, one, of_set)
+            path = write_predictions(kind, options.output_dir, name, dataset, predicted)
             print(f"predictions in {path}")
-            if one.name in row.submissions:
-                names = [each["prediction"] for each in kind.rows(one.examples, of_set)]
-                place = options.output_dir, row, one.name
-                print(f"for the leaderboard {write_submission(*place, one.examples, names)}")
+            if dataset.name in row.submissions:
+                names = kind.answers(dataset.examples, predicted)["prediction"]
+                place = options.output_dir, row, dataset.name
+                print(f"for the leaderboard {write_submission(*place, dataset.examples, names)}")
 
     def _make(self) -> Evaluator:
         """Makes the model and what runs it: a `Trainer` with `--do_train`."""
@@ -225,7 +225,7 @@ class _Run:
     def _load_best_checkpoint(self) -> None:
         """Loads the best checkpoint of `--output_dir`."""
         load_checkpoint(self.evaluator.model, self.options.output_dir).check_complete()
-        self.kind = self.kind.stored
+        self.kind, _ = self.kind.stored({})
 
     def _export(self, metrics: dict[str, float]) -> None:
         """Exports the model, with these and the best metrics in its card."""

@@ -60,8 +60,8 @@ class FineTuning:
         part = _starting_part(options, self.trainer.model)
         drawn = self._draw_pooler()
         noted = self.choice.noted()
-        of_model = data.tokenizer, data.kind, noted
-        with start_or_resume(options, self.trainer, part, *of_model) as write_best:
+        described = data.tokenizer, data.kind, noted
+        with start_or_resume(options, self.trainer, part, *described) as write_best:
             for variable, value in drawn:
                 variable.assign(value)
             if options.export_dir:
@@ -130,7 +130,7 @@ class FineTuning:
         # With the 0.04 of some models it learns less; BERT has 0.02.
         scale = min(1.0, _POOLER_RANGE / self.config.initializer_range)
         pooler = self.trainer.model.encoder.pooler
-        return [(each, scale * each.numpy()) for each in pooler.weights]
+        return [(weight, scale * weight.numpy()) for weight in pooler.weights]
 
     def _train_until_done(self, write_best: WriteBest) -> None:
         """Trains to the end of the plan or, with early stopping, until evaluations no longer improve."""
@@ -173,8 +173,7 @@ class FineTuning:
         kind = data.kind.fit(dev_set.examples, predictions[0])
         metrics = measure_sets(kind, data.sets["dev"], predictions)
         if self.trainer.step > self.warmup_steps:
-            of_set = {name: metrics.get(dev_set.prefix + name) for name in (*kind.metrics, "loss")}
-            collapsed = kind.is_collapsed(dev_set.examples, predictions[0], of_set)
+            collapsed = kind.measure(dev_set.examples, predictions[0]).is_collapsed
             if collapsed is not None:
                 metrics[_COLLAPSED] = float(collapsed)
         return metrics
