@@ -40,13 +40,6 @@ def test_prediction_has_each_row_once(batching):
     assert tokens(make_epoch("prediction", batching)) == rows
 
 
-@pytest.mark.parametrize("batching", ["trainer", "grouped"])
-def test_others_pad_to_the_longest_row_and_no_further(batching):
-    batches = make_epoch("training", batching)
-    assert [len(batch["input_ids"]) for batch in batches] == [B] * (COUNT // B)
-    assert all(batch["input_mask"].any(axis=0).all() for batch in batches)
-
-
 def test_what_groups_by_length_pads_less_and_what_is_fixed_most():
     training, prediction = (
         {
@@ -58,21 +51,6 @@ def test_what_groups_by_length_pads_less_and_what_is_fixed_most():
     assert training["grouped"] < training["trainer"] <= training["pipeline"] < training["fixed"]
     assert max(prediction["pipeline"], prediction["grouped"]) < prediction["trainer"]
     assert prediction["trainer"] < prediction["fixed"]
-
-
-def test_sample_is_as_long_as_the_epoch():
-    batches = make_epoch("training", "pipeline")
-    lengths = [batch["input_ids"].shape[1] for batch in batches]
-    sample = samples.sample(batches, 4)
-    of_sample = [batch["input_ids"].shape[1] for batch in sample.batches]
-    assert len(of_sample) == 4
-    assert abs(np.mean(of_sample) - np.mean(lengths)) < 0.75
-    assert len(samples.sample(make_epoch("training", "fixed"), 4).batches) == 1
-
-
-def test_few_batches_are_timed_all():
-    batches = make_epoch("prediction", "pipeline")
-    assert samples.sample(batches, len(batches) // 2 + 1).batches == batches
 
 
 def test_table_of_given_rounds():

@@ -5,10 +5,9 @@ import pytest
 from albert_tf.checkpoints.hugging_face import HuggingFaceConfig
 from albert_tf.checkpoints.loading import load_checkpoint, read_config
 from albert_tf.config import PRESETS, AlbertConfig
-from albert_tf.errors import InputError
 from albert_tf.models import AlbertEncoder
 from tests.checkpoints.layouts import CONFIG, config_of, model_of, write_folder
-from tests.helpers import assert_same_weights, tiny_config
+from tests.helpers import assert_same_weights, refused, tiny_config
 
 
 def write(path, **changes):
@@ -83,5 +82,5 @@ GROUPS = {"num_hidden_layers": 23, "num_hidden_groups": 23}
 )
 def test_what_we_cannot_express_is_named(tmp_path, changes, message):
     path = write(tmp_path / "config.json", **changes)
-    with pytest.raises(InputError, match=f"^{path}: {message}"):
+    with refused(f"^{path}: {message}"):
         read_config(path)

@@ -27,7 +27,7 @@ from albert_tf.optimization import Lamb
 from albert_tf.training.states import States
 from tests.checkpoints.layouts import MODELS, config_of, folder_tensors, model_of, write_folder
 from tests.checkpoints.test_damage import write_shards
-from tests.helpers import assert_same_weights, slow_except, tiny_config
+from tests.helpers import assert_same_weights, refused, slow_except, tiny_config
 
 
 def save_ours(model, path):
@@ -72,7 +72,7 @@ def test_missing_heads_are_initialised_randomly(tmp_path, save_as, kind):
     assert_same_weights(model.encoder, encoder)
     assert f"missing, initialised randomly: {report.missing[0]}" in report.summary()
     message = rf"theirs.* \(.*\): lacks {report.missing[0]}[,;] .*training"
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         report.check_complete()
     assert load_checkpoint(model.encoder, theirs).check_complete() is None
 
@@ -165,7 +165,7 @@ def test_names_of_a_checkpoint_of_tensorflow(tmp_path, pretrainer):
     for path in (*(prefix + end for end in (".index", ".data-00000-of-00001", ".meta")), tmp_path):
         assert load_checkpoint(pretrainer.encoder, str(path)).prefix == prefix
     save_tf1_checkpoint(pretrainer, str(tmp_path / "model.ckpt-other"))
-    with pytest.raises(InputError, match=r"several checkpoints \(model.ckpt-best, model.ckpt-oth"):
+    with refused(r"several checkpoints \(model.ckpt-best, model.ckpt-oth"):
         load_checkpoint(pretrainer.encoder, str(tmp_path))
     (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-other"')
     assert load_checkpoint(pretrainer.encoder, str(tmp_path)).prefix.endswith("model.ckpt-other")

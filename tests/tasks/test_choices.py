@@ -9,13 +9,13 @@ import pytest
 import albert_tf
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion import save_model
-from albert_tf.errors import InputError
 from albert_tf.kinds import Classification, MultipleChoice, TokenClassification
 from albert_tf.model_folder import read_own
 from albert_tf.sources import find_model
 from albert_tf.tasks.fine_tuning.choices import Choice, choose, choose_length
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.run import run
+from tests.helpers import refused
 from tests.kinds.samples import SAMPLES
 from tests.tasks.animals import make_options, write_rows
 
@@ -52,7 +52,7 @@ def test_narrow_models_take_higher_rates_than_the_papers(width, rate, tmp_path):
 def test_rate_that_the_model_recommends(tmp_path, capsys):
     assert choose_for(400, tmp_path, recommended=0.5)[0].learning_rate == 0.5
     assert "--learning_rate=0.5 (the model recommends)" in capsys.readouterr().out
-    with pytest.raises(InputError, match="recommended_learning_rate '1' is not a number in"):
+    with refused("recommended_learning_rate '1' is not a number in"):
         choose_for(400, tmp_path, recommended="1")
 
 
@@ -240,7 +240,7 @@ def test_few_rows_and_rare_labels_have_a_line_each(data, tmp_path, capsys):
     assert f"warning: {path}: 8 rows are trained on; with fewer than 10 the answers are" in error
     assert f"warning: {path}: the model can hardly learn labels of a single row: 'stone'" in error
     path.write_text("\n".join([rows[0], *(f"{n}\tplant" for n in "abc")]) + "\n")
-    with pytest.raises(InputError, match=r"train\.tsv: every row has the label 'plant'; expected"):
+    with refused(r"train\.tsv: every row has the label 'plant'; expected"):
         run(options)
 
 
