@@ -29,14 +29,16 @@ def shared_path(relative: str) -> pathlib.Path:
 
 
 def contents_of(folder):
-    """Returns the content of each file below a folder, by its relative path."""
-    paths = (path for path in pathlib.Path(folder).rglob("*") if path.is_file())
-    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+    """Returns the content of each file below a folder, None for a folder, by relative paths."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
+        for path in pathlib.Path(folder).rglob("*")
+    }
 
 
 @contextlib.contextmanager
 def refused(message, folder=None):
-    """Expects an error of one line that a pattern matches, and no change of any file of a folder."""
+    """Expects an error of one line that a pattern matches, and no change below a folder."""
     before = contents_of(folder) if folder else None
     with pytest.raises(InputError, match=message) as error:
         yield error

@@ -18,15 +18,6 @@ def test_lines_of_a_file_from_anywhere(tmp_path):
     assert list(files.read_lines(str(path))) == lines
 
 
-@pytest.mark.parametrize("content", [b"one\rtwo", b"one\rtwo\r"])
-def test_lines_of_old_macs_are_named(tmp_path, content):
-    path = tmp_path / "text.txt"
-    path.write_bytes(content)
-    message = rf"^{path}, line 1: received lines that end in \\r; expected \\n or \\r\\n$"
-    with refused(message):
-        list(files.read_lines(str(path)))
-
-
 @pytest.mark.parametrize("end", ["", "\n", "\r\n"])
 @pytest.mark.parametrize("lines", [["x" * 3_000_000, "", "é" * 1_000_000, "short"], []])
 def test_lines_of_megabytes_and_none(tmp_path, lines, end):
@@ -99,15 +90,6 @@ def test_failed_write_keeps_the_old_file(tmp_path):
         fail_half_way()
     assert files.read_json(str(path)) == {"old": "half a pair: \ud83d"}
     assert os.listdir(tmp_path) == ["result.json"]
-
-
-def test_folder_appears_when_it_is_complete(tmp_path):
-    path = tmp_path / "folder"
-    with files.write_atomically(str(path)) as incomplete:
-        os.mkdir(incomplete)
-        files.write_text(f"{incomplete}/inside", "text")
-        assert not path.exists()
-    assert (path / "inside").read_text() == "text"
 
 
 def test_place_that_cannot_be_written_is_named(tmp_path):

@@ -272,9 +272,8 @@ def test_unshared_layers_become_groups(tmp_path, save, changes, expressible):
     encoder = AlbertEncoder(config, seed=1)
     path = str(tmp_path / "there")
     if not expressible:
-        with refused(f"sharing '{config.sharing}' with .* whole blocks"):
+        with refused(f"sharing '{config.sharing}' with .* whole blocks", tmp_path):
             save(encoder, path)
-        assert not list(tmp_path.iterdir())
         return
     save(encoder, path)
     groups = tiny_config(**{**changes, "sharing": "all", "num_hidden_groups": 3})
@@ -285,9 +284,8 @@ def test_unshared_layers_become_groups(tmp_path, save, changes, expressible):
 
 @pytest.mark.parametrize("make", [MODELS["token classifier"], AlbertEmbedder])
 def test_heads_that_the_original_does_not_have_are_not_written(tmp_path, make):
-    with refused(r"^Albert\w+: the original has no model with such heads"):
+    with refused(r"^Albert\w+: the original has no model with such heads", tmp_path):
         save_tf1_checkpoint(make(AlbertEncoder(tiny_config())), str(tmp_path / "there"))
-    assert not list(tmp_path.iterdir())
 
 
 def published_shapes(name):

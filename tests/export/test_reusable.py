@@ -87,9 +87,8 @@ def test_outputs_are_the_models(paths, encoder, pretrainer):
 
 
 def test_a_folder_that_tensorflow_would_not_find_is_refused(pretrainer, tmp_path):
-    with refused(r"out \[1\]: TensorFlow takes '\[' for a pattern"):
+    with refused(r"out \[1\]: TensorFlow takes '\[' for a pattern", tmp_path):
         export_reusable(pretrainer, None, str(tmp_path / "out [1]"))
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_outputs_of_a_model_in_mixed_precision_are_float32():

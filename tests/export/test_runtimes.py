@@ -83,9 +83,8 @@ def test_path_that_cannot_be_written_is_named(tmp_path, model):
     ],
 )
 def test_bad_forms_and_weights_are_refused(form, weights, message, model, tokenizer, tmp_path):
-    with refused(message):
+    with refused(message, tmp_path):
         export_kind("classifier", model, tokenizer, str(tmp_path), form, weights=weights)
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(("form", "missing"), [("openvino", "nncf"), ("onnx", "tf2onnx")])
@@ -94,6 +93,5 @@ def test_missing_package_is_named_with_the_command_that_installs_it(
 ):
     monkeypatch.setitem(sys.modules, missing, None)
     message = rf"^export_format={form}: needs .*{missing}.*: pip install 'albert-tf\[{form}\]'$"
-    with refused(message):
+    with refused(message, tmp_path):
         export_kind("classifier", model, tokenizer, str(tmp_path), form)
-    assert list(tmp_path.iterdir()) == []

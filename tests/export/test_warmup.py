@@ -68,10 +68,8 @@ def test_own_requests_make_the_round_trip(tmp_path, exported, loaded):
 def test_refuses_requests_that_the_model_does_not_answer(tmp_path, exported, loaded):
     signature = loaded["ids"].signatures["serving_default"]
 
-    before = pathlib.Path(exported["ids"], warmup.WARMUP_FILE).read_bytes()
-
     def refused(requests, message, folder=exported["ids"]):
-        with refused(message):
+        with refused(message, folder):
             warmup.write_warmup_requests(str(folder), signature, requests)
 
     inputs = random_inputs(vocab_size=50)
@@ -81,8 +79,6 @@ def test_refuses_requests_that_the_model_does_not_answer(tmp_path, exported, loa
     refused([inputs, unknown], "does not answer a warm-up request: .*from 0 to 49")
     refused([{**inputs, "input_ids": [["cat"]]}], "does not answer a warm-up request")
     refused([inputs], "holds no SavedModel; expected a version's folder", tmp_path)
-    assert list(tmp_path.iterdir()) == []
-    assert pathlib.Path(exported["ids"], warmup.WARMUP_FILE).read_bytes() == before
 
 
 def test_without_the_package_the_command_is_named(tmp_path, loaded, monkeypatch):

@@ -43,6 +43,5 @@ def test_numbers(kind, tokenizer, tmp_path):
 @pytest.mark.parametrize("kind", ["simple_spans", "token_classifier"])
 def test_kinds_that_need_offsets_are_refused(kind, tokenizer, tmp_path):
     message = "^export_format=saved_model: a text model with a WordPiece vocabulary cannot find "
-    with refused(message):
+    with refused(message, tmp_path):
         export_kind(kind, make_model(kind), tokenizer, str(tmp_path), "saved_model")
-    assert list(tmp_path.iterdir()) == []

@@ -65,16 +65,6 @@ def test_few_rows_have_more_passes(tmp_path, capsys):
     assert f"({passes[70000]:.3g} passes)" in capsys.readouterr().out
 
 
-def test_flags_override(tmp_path, capsys):
-    options, names = choose_for(400, tmp_path, learning_rate=1.0, num_train_epochs=2.0)
-    assert (options.learning_rate, options.num_train_steps) == (1.0, None)
-    assert {"train_batch_size", "warmup_proportion"} < {*names}
-    assert not {"learning_rate", "num_train_steps"} & {*names}
-    printed = capsys.readouterr().out
-    assert "learning_rate" not in printed
-    assert printed.count("\n") == 1
-
-
 def test_length_leaves_nearly_all_texts_whole(data):
     tokenizer = albert_tf.AlbertTokenizer(str(data / "words.model"))
     texts = [" ".join(["cat"] * count) for count in (3, 150, 600)]

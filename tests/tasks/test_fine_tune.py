@@ -144,9 +144,8 @@ def test_answers_to_questions(trained, tmp_path, eagerly):
 def test_mistakes_are_one_line(data, trained, tmp_path, arguments, message):
     values = {"train": [{"text": "x", "label": label} for label in "ab"], **flags(data)}
     values |= {"output_dir": tmp_path / "out", "dev_fraction": 0.0, **arguments}
-    with refused(message):
+    with refused(message, tmp_path):
         albert_tf.fine_tune(str(trained / "best"), **values)
-    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(

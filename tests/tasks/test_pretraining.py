@@ -101,10 +101,8 @@ def test_folder_of_another_run_is_refused(options, tmp_path, monkeypatch, change
     folder = tmp_path / "run"
     monkeypatch.chdir(tmp_path)
     tiny_config(num_hidden_layers=3).to_json_file("other.json")
-    before = {path: path.read_bytes() for path in folder.rglob("*.json")}
-    with refused(f"^--output_dir={folder}: .*{message}"):
+    with refused(f"^--output_dir={folder}: .*{message}", folder):
         run(dataclasses.replace(options, **changes))
-    assert {path: path.read_bytes() for path in folder.rglob("*.json")} == before
 
 
 def test_resumed_run_warns_of_other_data(options, tmp_path, eagerly, capsys):

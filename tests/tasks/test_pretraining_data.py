@@ -126,11 +126,8 @@ def test_nothing_is_overwritten(options, name, flag, tmp_path):
     existing = tmp_path / name
     existing.parent.mkdir()
     existing.write_text("precious")
-    before = files_under(tmp_path)
-    with refused(f"^{flag}: .*{existing.name} exists already"):
+    with refused(f"^{flag}: .*{existing.name} exists already", tmp_path):
         run(options)
-    assert existing.read_text() == "precious"
-    assert files_under(tmp_path) == before
 
 
 def test_same_command_resumes_after_a_full_disk(options, tmp_path):

@@ -65,18 +65,6 @@ def test_dev_set_is_a_part_of_the_training_file(data, tmp_path, capsys):
         run(dataclasses.replace(options, dev_fraction=0.001, output_dir=str(tmp_path / "new")))
 
 
-def test_vocabulary_of_wrong_size_is_refused(data, tmp_path):
-    config = tmp_path / "albert_config.json"
-    tiny_config().to_json_file(str(config))
-    with refused(r"words\.model has 50 pieces; .* says vocab_size 97"):
-        run(make_options(data, tmp_path / "out", albert_config_file=str(config)))
-
-
-def test_evaluation_needs_a_trained_folder(data, tmp_path):
-    with refused(r"--output_dir=.*: holds no fine-tuned model"):
-        run(make_options(data, tmp_path, do_train=False))
-
-
 def test_prediction_needs_nothing_but_the_folder(data, classifier, capsys):
     test_file = str(data / "pairs-test.tsv")
     run(FineTuningOptions(output_dir=str(classifier), do_predict=True, test_file=test_file))
@@ -100,6 +88,31 @@ def test_prediction_needs_nothing_but_the_folder(data, classifier, capsys):
     np.testing.assert_allclose(probabilities, wanted, atol=2e-6)
 
 
+OF_TENSORFLOW = "^--output_dir=tf: holds checkpoints of TensorFlow; expected a new folder, or"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"albert_config_file": "wide.json"}, r"words\.model has 50 pieces; .* says vocab_size 97"),
+        ({"do_train": False}, "--output_dir=out: holds no fine-tuned model"),
+        ({"output_dir": "tf"}, OF_TENSORFLOW),
+        ({"output_dir": "tf", "do_train": False}, OF_TENSORFLOW),
+        *(
+            ({flag: "absent"}, rf"^--{flag}: .*absent")
+            for flag in ("albert_config_file", "spm_model_file", "predict_file", "init_checkpoint")
+        ),
+    ],
+)
+def test_what_is_refused_before_a_folder_is_made(data, tmp_path, monkeypatch, changes, message):
+    monkeypatch.chdir(tmp_path)
+    tiny_config().to_json_file("wide.json")
+    (tmp_path / "tf").mkdir()
+    (tmp_path / "tf" / "ckpt-30.index").touch()
+    with refused(message, tmp_path):
+        run(make_options(data, **{"output_dir": "out", **changes}))
+
+
 OTHER_LABELS = {"train_file": "train.tsv", "dev_file": None, "do_eval": False, "dev_fraction": 0.0}
 
 
@@ -118,17 +131,9 @@ def test_finished_folder_is_fixed(data, trained, tmp_path, monkeypatch, changes,
     monkeypatch.chdir(tmp_path)
     write_vocabulary(tmp_path / "other.model", seed=1)
     (tmp_path / "train.tsv").write_text("label\ttext_a\nyes\tthe cat\nno\tan oak\n")
-    before = {path: path.read_bytes() for path in trained.glob("*.*")}
     values = {**pair_files(data), "num_train_steps": 30, **changes}
-    with refused(rf"--output_dir={trained}: .*{message}"):
+    with refused(rf"--output_dir={trained}: .*{message}", trained):
         run(make_options(data, trained, **values))
-    assert before == {path: path.read_bytes() for path in trained.glob("*.*")}
-
-
-def test_empty_folder_is_refused(tmp_path):
-    options = FineTuningOptions(output_dir=str(tmp_path), predict_file="-")
-    with refused(rf"--output_dir={tmp_path}: holds no fine-tuned model"):
-        run(options)
 
 
 def test_lines_are_answered_one_by_one(trained, monkeypatch, capsys):
@@ -233,15 +238,6 @@ def test_another_trained_folder_gives_all_but_the_head(data, trained, classifier
     assert_same(classifier, albert_tf.load(trained).model, same_head=False)
 
 
-@pytest.mark.parametrize(
-    "flag", ["albert_config_file", "spm_model_file", "predict_file", "init_checkpoint"]
-)
-def test_missing_file_is_reported_before_training(data, tmp_path, flag):
-    with refused(rf"^--{flag}: .*absent"):
-        run(make_options(data, tmp_path / "out", **{flag: "absent"}))
-    assert not (tmp_path / "out").exists()
-
-
 OF_THIS_TASK = "; this task's are animal, plant; --reset_head"
 
 
@@ -257,9 +253,8 @@ OF_THIS_TASK = "; this task's are animal, plant; --reset_head"
 )
 def test_other_heads_and_sizes_are_refused(data, tmp_path, theirs, message):
     write_theirs(tmp_path / "theirs", **theirs)
-    with refused(rf"^--init_checkpoint.*{message}"):
+    with refused(rf"^--init_checkpoint.*{message}", tmp_path):
         run(one_update(data, tmp_path / "out", init_checkpoint=str(tmp_path / "theirs")))
-    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.slow
@@ -298,24 +293,11 @@ def test_resumed_training_needs_nothing_but_its_state(data, classifier, eagerly,
         run(options)
 
 
-def test_checkpoints_of_tensorflow_are_no_run(data, tmp_path):
-    (tmp_path / "ckpt-30.index").touch()
-    message = (
-        f"^--output_dir={tmp_path}: holds checkpoints of TensorFlow; expected a new folder, or"
-    )
-    for do_train in (True, False):
-        with refused(message):
-            run(make_options(data, tmp_path, do_train=do_train))
-
-
 def test_second_training_in_a_folder_is_refused(data, classifier):
     options = make_options(data, classifier, **pair_files(data), num_train_steps=31)
-    before = {path: path.read_bytes() for path in classifier.rglob("*.*") if path.is_file()}
-    del before[classifier / ".lock"]
     message = rf"^{classifier}: process \d+ on \S+ is training in this folder; "
-    with folders.lock_folder(str(classifier)), refused(message):
+    with folders.lock_folder(str(classifier)), refused(message, classifier):
         run(options)
-    assert before == {path: path.read_bytes() for path in before}
 
 
 def test_doubtful_data_and_a_collapsed_training_that_stops_early(data, tmp_path, capsys):

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from albert_tf.data.batches import evaluation_batches
 from albert_tf.data.fine_tuning.squad_questions import Answer, SquadExample, read_squad
-from albert_tf.data.fine_tuning.squad_windows import UNKNOWN_POSITION, encode_windows
+from albert_tf.data.fine_tuning.squad_windows import encode_windows
 from albert_tf.data.fine_tuning.windows import cut_windows
 from albert_tf.tokenization.in_graph import TokensWithOffsets
 from tests.data.squad_file import WordTokenizer, make_examples, make_windows, word_id
@@ -49,21 +49,6 @@ def test_all_departures_from_the_original():
     assert different == {("  Leading", "Leading"), ("中", "")}
 
 
-def test_layout_and_offsets_of_windows():
-    windows = make("May")
-    passages = ["The first ship left", "left in May ,", ", later ones followed"]
-    assert len(windows) == len(passages)
-    for window, passage in zip(windows, passages, strict=True):
-        assert (window.example_index, window.question_length) == (0, 4)
-        ids = [2, *spell("which", "ship"), 3, *spell(*passage.split()), 3]
-        assert window.input_ids.tolist() == ids
-        spans = list(zip(window.token_starts.tolist(), window.token_ends.tolist(), strict=True))
-        assert {*spans[:4], spans[-1]} == {(0, 0)}
-        assert [PASSAGE[start:end].strip() for start, end in spans[4:-1]] == passage.split()
-    labels = [window[-3:] for window in windows]
-    assert labels == [(0, 0, 1), (6, 6, 0), (0, 0, 1)]
-
-
 def test_a_long_question_keeps_its_front_and_an_empty_one_takes_no_room():
     question = "word " * 1000
     (window,) = make("ship", question=question, rule=(384, 128, 64))
@@ -88,13 +73,6 @@ def test_answer_spans_the_pieces_that_hold_it(text, found):
     (window,) = make(text, rule=(64, 32, 8))
     span = window.token_starts[window.start_position], window.token_ends[window.end_position]
     assert PASSAGE[slice(*span)].strip() == found
-
-
-def test_labels_of_questions_without_an_answer():
-    unknown = (UNKNOWN_POSITION, UNKNOWN_POSITION, 0)
-    assert {window[-3:] for window in make("no such text")} == {unknown}
-    assert {window[-3:] for window in make(None)} == {unknown}
-    assert {window[-3:] for window in make(None, is_impossible=True)} == {(0, 0, 1)}
 
 
 def test_most_context_is_by_the_originals_measure():

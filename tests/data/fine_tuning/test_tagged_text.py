@@ -112,12 +112,6 @@ def test_all_schemes_of_tags_give_the_same_spans(spans):
         assert list(read_tagged([row], "dev", None)[0].spans) == spans_of_bare
 
 
-def test_bioes(tmp_path):
-    path = write(tmp_path, "a B-X\nb I-X\nc E-X\nd S-X\ne S-X\n")
-    (text,) = read_tagged(path, "dev", ["X"])
-    assert text.spans == (Span(0, 5, "X"), Span(6, 7, "X"), Span(8, 9, "X"))
-
-
 def test_json_lines_count_characters(tmp_path):
     text = "🐍 naïve, ก็ดี e\u0301"
     spans = [(9, 13, "TH"), (0, 1, "EMOJI"), (14, 16, "E")]
