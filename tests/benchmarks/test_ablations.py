@@ -10,9 +10,7 @@ from albert_tf.tasks.pretraining_run import PretrainingOptions
 from benchmarks.ablations import report, training
 from benchmarks.ablations.arms import ARMS, CLAIMS, TABLES, Recipe
 from benchmarks.ablations.training import TASKS, Job, Study, make_jobs
-from benchmarks.books import find_books
 from benchmarks.trainings import Results
-from tests.helpers import refused
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -102,16 +100,3 @@ def test_a_job_is_done_once_and_after_those_it_needs(tmp_path, monkeypatch):
     assert len(children.commands) == 3 * (2 + len(TASKS))
     study.run(jobs, num_workers=2)
     assert len(children.commands) == 3 * (2 + len(TASKS))
-
-
-def test_every_tenth_book_is_held_out_and_other_files_are_left_out(tmp_path):
-    for number in range(14):
-        (tmp_path / f"book{number:02d}.txt").write_text("text")
-    for name in ("PROVENANCE.txt", "notes.md"):
-        (tmp_path / name).write_text("text")
-    train, held_out = find_books(str(tmp_path))
-    assert [pathlib.Path(book).stem for book in held_out] == ["book03", "book13"]
-    assert len(train) == 12
-    assert not set(train) & set(held_out)
-    with refused(f"--text={tmp_path}/absent: 0 files"):
-        find_books(f"{tmp_path}/absent")

@@ -1,6 +1,5 @@
 """Models of every format into ours and back: small ones, published lists of names, reference data."""
 
-import dataclasses
 import json
 import re
 
@@ -352,20 +351,6 @@ def test_model_without_projection_there_and_back(tmp_path, with_head):
     change_json(tmp_path / "there" / "config.json", albert_tf=None)
     with refused(r"holds 'albert\.encoder\.embedding_hidden_mapping_in"):
         load_folder(tmp_path / "there")
-
-
-@pytest.mark.parametrize("changes", [{"num_hidden_groups": 3}, {}])
-def test_baselines_are_written_as_bert(tmp_path, changes):
-    config = tiny_config(embedding_size=48, sharing="none", **changes)
-    encoder = AlbertEncoder(config, seed=1)
-    save_model(encoder, str(tmp_path / "theirs"))
-    config = json.loads((tmp_path / "theirs" / "config.json").read_text())
-    assert (config["model_type"], config["hidden_act"]) == ("bert", "gelu_new")
-    assert not {"embedding_size", "num_hidden_groups", "inner_group_num"} & set(config)
-    again = load_folder(tmp_path / "theirs")
-    assert again.config == dataclasses.replace(encoder.config, num_hidden_groups=1)
-    assert_same_weights(again, encoder)
-    load_checkpoint(AlbertEncoder(encoder.config), str(tmp_path / "theirs"))
 
 
 def test_what_hugging_face_does_not_have_is_ours(tmp_path):

@@ -23,8 +23,6 @@ from albert_tf.models import (
     AlbertPretrainer,
     AlbertTokenClassifier,
 )
-from albert_tf.optimization import Lamb
-from albert_tf.training.states import States
 from tests.checkpoints.layouts import MODELS, config_of, folder_tensors, model_of, write_folder
 from tests.checkpoints.test_damage import write_shards
 from tests.helpers import assert_same_weights, refused, slow_except, tiny_config
@@ -77,16 +75,6 @@ def test_missing_heads_are_initialised_randomly(tmp_path, save_as, kind):
     assert load_checkpoint(model.encoder, theirs).check_complete() is None
 
 
-@pytest.mark.parametrize("save_as", [save_tf1_checkpoint, save_model])
-def test_one_of_two_heads_is_initialised_randomly(tmp_path, save_as, pretrainer):
-    model = AlbertPretrainer(pretrainer.encoder, sentence_head=False)
-    save_as(model, str(tmp_path / "c"))
-    assert load_checkpoint(pretrainer, str(tmp_path / "c")).missing == (
-        "albert_pretrainer/sentence_order_head/dense/kernel",
-        "albert_pretrainer/sentence_order_head/dense/bias",
-    )
-
-
 def test_poolers_may_be_left_and_missing(tmp_path, pretrainer):
     path = save_ours(pretrainer, tmp_path / "ours")
     encoder = AlbertEncoder(pretrainer.encoder.config, with_pooler=False)
@@ -117,30 +105,6 @@ def test_a_classifier_of_texts_is_none_of_tokens(tmp_path, stored):
     report = load_checkpoint(other(encoder, num_classes=3), folder)
     assert [path for path in report.missing if "/dense/kernel" in path and "head/" in path]
     assert report.unexpected == ("classifier.bias", "classifier.weight")
-
-
-def test_report_counts_what_was_read_and_left(tmp_path, pretrainer):
-    optimizer = Lamb(0.1)
-    optimizer.build(pretrainer.trainable_variables)
-    states = States(
-        str(tmp_path), variables_by_path([*pretrainer.weights, *optimizer.variables]), 1
-    )
-    states.start_saving(7)
-    states.wait()
-    prefix = str(tmp_path / "step-7.safetensors")
-    report = load_checkpoint(AlbertEncoder(pretrainer.encoder.config), prefix)
-    assert report.prefix == prefix
-    of_encoder = {w.path for w in pretrainer.encoder.weights}
-    assert {path for path, _ in report.read} == of_encoder
-    assert set(report.unexpected) == {w.path for w in pretrainer.weights} - of_encoder
-    assert {v.path for v in optimizer.variables} == set(report.optimizer)
-    assert "\n" not in report.summary()
-    assert report.summary().startswith(
-        f"read {len(report.read)} variables from {prefix} (albert_tf, state of a run); "
-        "not needed by this model: "
-        f"{len(report.optimizer)} of the optimizer and {len(report.unexpected)} of other parts: "
-    )
-    assert "albert_pretrainer/masked_lm_head/output_bias" in report.summary()
 
 
 def test_a_trained_folder_means_its_best_model(tmp_path, pretrainer):

@@ -91,19 +91,6 @@ def test_rest_client_says_in_one_line_what_is_wrong(rest_url, closed_port, monke
     assert fail(lines, f"--url={rest_url}/text", "--inputs=text_a,text_b") == message
 
 
-@pytest.mark.parametrize("body", [b"<html>", b"[]", b"{}", b"\xff"])
-def test_rest_client_of_another_server(rest_url, monkeypatch, capsys, body):
-    def do_get_and_post(handler):
-        handler.send_response(200)
-        handler.end_headers()
-        handler.wfile.write(body)
-
-    monkeypatch.setattr(RestHandler, "do_POST", do_get_and_post)
-    client = load("rest_client")
-    message = exit_message(client, monkeypatch, capsys, b"cat\n", f"--url={rest_url}/text")
-    assert message.startswith(f"{rest_url}/text: ")
-
-
 @pytest.fixture
 def grpc_server():
     grpc = pytest.importorskip("grpc", reason="needs grpcio")

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import re
-import shutil
 import sys
 
 import numpy as np
@@ -97,10 +96,3 @@ def test_card_has_the_exports_metrics(form, weights, evaluations, data, trained,
     if is_saved_model:
         received = load(str(folder)).evaluate(pair_files(data)["dev_file"])
         assert received == pytest.approx(metrics, abs=1e-5)
-
-
-def test_folder_without_a_saved_model_is_refused(exported, tmp_path):
-    folder = tmp_path / "broken"
-    shutil.copytree(exported / "ids" / "1" / "assets", folder / "assets")
-    with refused(r"^load\(.*broken'\): holds no trained model"):
-        load(str(folder))

@@ -89,23 +89,6 @@ def test_says_what_it_is(tuned, capsys):
     assert "Total params" in capsys.readouterr().out
 
 
-def test_exports_models_that_can_be_loaded(tuned, tmp_path):
-    model, _, _ = tuned
-    paths = model.export(tmp_path / "exported")
-    assert set(paths) == {"ids", "text"}
-    exported = albert_tf.load(paths["ids"])
-    texts = ["the old cat", "a big rose"]
-    received, expected = (each.predict(texts).probabilities for each in (exported, model))
-    np.testing.assert_allclose(received, expected, atol=1e-6)
-    assert "exported" in repr(exported)
-    with refused("an exported model cannot be exported again"):
-        exported.export(tmp_path / "again")
-    with refused("export_weights=float16: expected export_format=tflite"):
-        model.export(tmp_path / "again", weights="float16")
-    with refused("weights=int8: for OpenVINO, ranges are estimated"):
-        model.export(tmp_path / "again", "openvino", "int8")
-
-
 def test_answers_to_questions(trained, tmp_path, eagerly):
     plants.write_data(tmp_path)
     options = plants.make_options(tmp_path, tmp_path)

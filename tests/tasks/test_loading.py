@@ -168,17 +168,6 @@ def write_hugging_face(loaded, tmp_path):
     return write
 
 
-def test_a_hugging_face_classifier_predicts_the_same(loaded, write_hugging_face):
-    theirs = albert_tf.load(write_hugging_face(loaded.model, kind=loaded.kind))
-    assert theirs.labels == loaded.labels
-    texts_a, texts_b = ["the old cat", "a rose"], ["a tree", ""]
-    received, expected = (model.predict(texts_a, texts_b) for model in (theirs, loaded))
-    assert received.label == expected.label
-    np.testing.assert_allclose(received.probabilities, expected.probabilities, atol=1e-6)
-    # The folder does not say that it was trained on pairs.
-    assert theirs.evaluate([{"text": "the old cat", "label": "animal"}])["accuracy"] in (0, 1)
-
-
 def test_other_hugging_face_folders(loaded, write_hugging_face, tmp_path):
     def load(model, **details):
         shutil.rmtree(tmp_path / "hugging_face", ignore_errors=True)

@@ -224,14 +224,6 @@ def test_recipe_knows_the_four_sizes_with_any_vocabulary(recipe, size, dropout):
 # Fine-tuning
 
 
-def test_defaults_of_fine_tuning():
-    options = complete(GLUE())
-    assert (options.dropout, options.classifier_dropout) == (None, 0.1)
-    assert options.do_lower_case
-    # The data choose the others, see `test_choices.py`.
-    assert (options.learning_rate, options.num_train_steps, options.max_seq_length) == (None,) * 3
-
-
 def test_recipe_of_the_paper_is_used_and_printed(capsys):
     options = complete(GLUE(recipe="paper", task_name="MNLI"))
     printed = capsys.readouterr().out

@@ -45,12 +45,6 @@ def test_contradictory_flags_are_refused(data, tmp_path, changes, message):
         run(make_options(data, tmp_path / "out", **changes))
 
 
-def test_folder_without_a_model_is_refused(tmp_path):
-    options = make_options(tmp_path, tmp_path / "out", do_train=False, albert_config_file=None)
-    with refused("holds no fine-tuned model"):
-        run(options)
-
-
 @pytest.mark.parametrize(
     ("paragraphs", "message"),
     [

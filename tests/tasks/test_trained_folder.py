@@ -25,23 +25,6 @@ from tests.helpers import assert_same_weights, change_json, refused, tiny_config
 from tests.tasks.animals import NO_FILES, make_options, pair_files, write_vocabulary
 
 
-@pytest.mark.slow
-def test_replicas_match_one_device(data, tmp_path):
-    # 60 and 30 rows in sevens: the last batches are not full, and none has equal halves.
-    values = {"do_predict": True, "eval_batch_size": 7, "train_batch_size": 8, "num_train_steps": 3}
-    values |= {"classifier_dropout": 0.0, "warmup_steps": 1, "learning_rate": 1e-3}
-    options = make_options(data, tmp_path / "one", **values)
-    one = run(options)
-    mirrored = {"output_dir": str(tmp_path / "two"), "distribution_strategy": "mirrored"}
-    two = run(dataclasses.replace(options, **mirrored))
-    assert two == pytest.approx(one, rel=1e-4)
-    tables = [
-        np.loadtxt(tmp_path / name / "test_results.tsv", skiprows=1, usecols=(2, 3))
-        for name in ("one", "two")
-    ]
-    np.testing.assert_allclose(*tables, atol=1e-4)
-
-
 def test_dev_set_is_a_part_of_the_training_file(data, tmp_path, capsys):
     path = tmp_path / "train.csv"
     lines = [f"the cat {number},animal" for number in range(90)]

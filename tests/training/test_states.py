@@ -105,15 +105,6 @@ def test_changes_during_the_write_are_not_saved(tmp_path, pretrainer, monkeypatc
         np.testing.assert_array_equal(weight, value)
 
 
-# A check finds it, too: test_loop.py.
-def test_failed_write_is_an_error_of_the_next_one(tmp_path, pretrainer):
-    (tmp_path / "file").write_text("")
-    states = states_of(pretrainer, tmp_path / "file" / "run")
-    states.start_saving(3)
-    with pytest.raises(StoppedError, match=r"run/step-3\.safetensors: cannot be written: "):
-        states.start_saving(4)
-
-
 def test_file_of_a_step_does_not_depend_on_what_was_saved_before(tmp_path, pretrainer):
     for name, steps in (("whole", (3, 5, 8)), ("parts", (8,))):
         (tmp_path / name).mkdir()

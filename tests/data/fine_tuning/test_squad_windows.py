@@ -95,17 +95,6 @@ def test_most_context_is_by_the_originals_measure():
 SMALL = (13, 4, 3)
 
 
-def test_arrays_of_windows():
-    windows = encode_windows(make_examples(57), WordTokenizer(), *SMALL)
-    assert windows.token_is_max_context.dtype == bool
-    integers = [windows.input_ids, windows.token_starts, windows.token_ends]
-    assert {array.dtype for array in (*integers, *windows.labels.values())} == {np.dtype(np.int32)}
-    # Passages without tokens have no windows.
-    assert make("x", context=" \n ") == []
-    empty = encode_windows(make_examples(4), WordTokenizer(), *SMALL)
-    assert len(empty) == len(empty.input_ids) == len(empty.labels["is_impossible"]) == 0
-
-
 def test_prediction_batches_match_their_passages():
     """A stand-in for a model's output, the first character of each token, comes back with its window."""
     windows = encode_windows(make_examples(57), WordTokenizer(), *SMALL)

@@ -49,16 +49,6 @@ def test_real_rows_are_equal_from_both_sources(tmp_path, name, folder):
             assert [row.label for row in received] == [row.label for row in rows]
 
 
-def test_label_names_and_order_of_rte(tmp_path):
-    task = find_task("rte")
-    rows = [
-        Example(str(number), f"premise {number}", "hypothesis", task.labels[number % 2])
-        for number in range(12)
-    ]
-    write_rows(task, tmp_path, {"train": rows})
-    assert read_tfds(task, "train", "", str(tmp_path)) == rows
-
-
 def test_sets_and_label_names_of_mnli(tmp_path):
     task = find_task("mnli")
     rows = [Example("", f"premise {label}", "hypothesis", label) for label in task.labels]
