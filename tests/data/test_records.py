@@ -10,6 +10,7 @@ from albert_tf.data.records import (
     pretraining_record,
     write_records,
 )
+from albert_tf.errors import StoppedError
 
 S, M = 11, 4
 SPEC = pretraining_record(S, M)
@@ -67,3 +68,15 @@ def test_bytes_of_a_record_and_of_a_file_never_change(tmp_path):
         "fb28addcf2f8930589769b3a57cb7a5f7dc8a89a5991e0472fd3d37f97ab04e1",
         "df004b25d2e79096f04757d9ef23507b025f5fcdcd709267d89444899d4ca838",
     ]
+
+
+def test_a_file_appears_complete_or_not_at_all(tmp_path):
+    def records():
+        yield b"one"
+        raise RuntimeError("interrupted")
+
+    with pytest.raises(RuntimeError, match="interrupted"):
+        write_records(str(tmp_path / "a"), records())
+    with pytest.raises(StoppedError, match="nowhere/a: cannot be written"):
+        write_records(str(tmp_path / "nowhere" / "a"), [b"one"])
+    assert list(tmp_path.iterdir()) == []

@@ -10,6 +10,7 @@ import albert_tf
 from albert_tf.checkpoints.loading import load_checkpoint, read_config
 from albert_tf.checkpoints.tensors import write_checkpoint
 from albert_tf.conversion import load_model, save_model, save_tf1_checkpoint
+from albert_tf.errors import StoppedError
 from albert_tf.kinds.registry import read_kind
 from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertPretrainer
 from albert_tf.tasks.conversion import TARGETS, ConversionOptions, _difference, run
@@ -27,6 +28,7 @@ from tests.export.runtimes import need
 from tests.helpers import (
     assert_same_weights,
     change_json,
+    largest_file,
     refused,
     slow_except,
     tiny_config,
@@ -157,6 +159,15 @@ def test_a_hugging_face_folder_in_half_precision(tmp_path):
         assert card.startswith("---\nlibrary_name: transformers\npipeline_tag: fill-mask\n")
         assert f"stored in {dtype}; 97 pieces" in card
     assert sizes["float16"] < 0.6 * sizes["float32"]
+
+
+@pytest.mark.usefixtures("model")
+def test_a_full_disk_names_what_the_user_named(tmp_path):
+    folder = tmp_path / "theirs"
+    with largest_file(100_000), pytest.raises(StoppedError) as error:
+        convert_ours(tmp_path, to="hugging_face", output=folder)
+    assert str(error.value).startswith(f"{folder}/model.safetensors: cannot be written: ")
+    assert not [path.name for path in tmp_path.iterdir() if path.name.startswith("theirs")]
 
 
 def test_brightmarts_published_config_becomes_one_that_loads(tmp_path):

@@ -11,7 +11,9 @@ import tensorflow as tf
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer
+from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer, train_vocabulary
+from albert_tf.tokenization.characters import classify_characters
+from albert_tf.tokenization.graph_normalization import GraphNormalizer
 from albert_tf.tokenization.in_graph import make_graph_tokenizer
 from tests.helpers import shared_path, slow_except, write_wordpiece
 from tests.tokenization.conftest import train_model
@@ -186,6 +188,26 @@ def test_max_ids_keeps_the_front(pair):
     texts = [*TEXTS, "the unable " * 1000]
     ids = make_graph_tokenizer(tokenizer)(tf.constant(texts), max_ids=7).to_list()
     assert ids == [ids[:7] for ids in tokenizer.encode_batch(texts)]
+
+
+@pytest.mark.parametrize("unit", ["\0", "🙂", "かな", "한", "Ж\u0301", "ไ", "\0\u0301Σ"])
+def test_sentencepiece_never_gets_many_unknown_characters(tmp_path, unit):
+    model_file = tmp_path / "latin.model"
+    train_vocabulary(["the old keeper of lights walks along windy shores"] * 9, str(model_file), 35)
+    normalize = GraphNormalizer(True, classify_characters(model_file.read_bytes(), True))
+    normalized = normalize(tf.constant(["the " + unit * 100_000 + " keeper"])).text[0].numpy()
+    assert normalized.startswith(b"the ")
+    assert normalized.endswith(b" keeper")
+    assert len(normalized.decode()) < 300
+
+
+@pytest.mark.parametrize("unit", ["wow ", "ﷺ", "½ "])
+def test_only_the_needed_words_are_looked_at(small_tokenizer, unit):
+    normalize = GraphNormalizer(True, classify_characters(small_tokenizer.vocabulary, True))
+    text = tf.constant([unit * 100_000, "", "wow"])
+    normalized = normalize(text, max_pieces=7).text.numpy()
+    assert 7 <= len(normalized[0].split()) <= 30
+    assert normalized[1:].tolist() == [b"", b"wow"]
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["lower", "cased"])
