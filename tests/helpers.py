@@ -17,7 +17,8 @@ from albert_tf.model_folder import read_own, replace_own
 needs_tensorflow = pytest.mark.skipif(
     BACKEND != "tensorflow", reason="uses TensorFlow's gradients, trainer or SavedModels"
 )
-SHARED = pathlib.Path(__file__).parents[2] / "shared"
+ROOT = pathlib.Path(__file__).parents[1]
+SHARED = ROOT.parent / "shared"
 
 
 def shared_path(relative: str) -> pathlib.Path:

@@ -5,7 +5,6 @@ The losses are those of docs/keras.md. The reference arrays are those of the ori
 
 import functools
 import os
-import pathlib
 import subprocess
 import sys
 
@@ -28,12 +27,11 @@ from albert_tf.backends import BACKEND
 from albert_tf.errors import InputError
 from albert_tf.export import export_reusable
 from albert_tf.training import Trainer
-from tests.helpers import assert_agrees, random_inputs, refused, shared_path, tiny_config
+from tests.helpers import ROOT, assert_agrees, random_inputs, refused, shared_path, tiny_config
 from tests.models.test_base_model import make_inputs, make_model
 from tests.models.test_keras_protocol import RECIPES
 from tests.parity.heads import HEADS, compare_head
 
-ROOT = pathlib.Path(__file__).parents[1]
 TOLERANCE = 1e-5
 INPUTS = ("input_ids", "input_mask", "segment_ids")
 

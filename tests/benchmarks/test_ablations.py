@@ -11,8 +11,7 @@ from benchmarks.ablations import report, training
 from benchmarks.ablations.arms import ARMS, CLAIMS, TABLES, Recipe
 from benchmarks.ablations.training import TASKS, Job, Study, make_jobs
 from benchmarks.trainings import Results
-
-ROOT = pathlib.Path(__file__).parents[2]
+from tests.helpers import ROOT
 
 
 @pytest.mark.filterwarnings("ignore:Precision loss")

@@ -1,27 +1,17 @@
 import numpy as np
 import pytest
 
-from albert_tf.data.fine_tuning.features import Features
 from benchmarks.finetuning import __main__ as benchmark
 from benchmarks.finetuning import samples
 from benchmarks.finetuning.candidates import OURS
 from tests.benchmarks.samples import cells_of, rounds_of
+from tests.data.test_batches import make_features
 
 B, COUNT, LONGEST = 3, 50, 17
 
 
-def make_features():
-    lengths = np.random.default_rng(0).integers(3, LONGEST + 1, COUNT, dtype=np.int32)
-    return Features(
-        input_ids=np.random.default_rng(1).integers(5, 97, lengths.sum(), dtype=np.int32),
-        lengths=lengths,
-        first_lengths=lengths,
-        labels={"label_ids": np.arange(COUNT, dtype=np.int32) % 2},
-    )
-
-
 def make_epoch(activity, batching):
-    return samples.epoch(make_features(), activity, batching, B, fixed_length=LONGEST)
+    return samples.epoch(make_features(COUNT, LONGEST), activity, batching, B, fixed_length=LONGEST)
 
 
 def tokens(batches):
@@ -35,7 +25,7 @@ def tokens(batches):
 
 @pytest.mark.parametrize("batching", ["pipeline", "trainer", "grouped"])
 def test_prediction_has_each_row_once(batching):
-    features = make_features()
+    features = make_features(COUNT, LONGEST)
     rows = sorted(map(tuple, np.split(features.input_ids, features.starts[1:])))
     assert tokens(make_epoch("prediction", batching)) == rows
 

@@ -25,7 +25,7 @@ from albert_tf.models import (
 )
 from tests.checkpoints.layouts import MODELS, config_of, folder_tensors, model_of, write_folder
 from tests.checkpoints.test_damage import write_shards
-from tests.helpers import assert_same_weights, refused, slow_except, tiny_config
+from tests.helpers import ROOT, assert_same_weights, refused, slow_except, tiny_config
 
 
 def save_ours(model, path):
@@ -146,7 +146,7 @@ import keras
 {line}
 assert all(keras.saving.get_registered_object("albert_tf>" + name) for name in {names})
 """
-    environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(__file__).parents[2])}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     subprocess.run([sys.executable, "-c", program], env=environment, check=True)
 
 

@@ -1,7 +1,6 @@
 """Tasks are all done, by as many processes as there are, and a death or an error is reported."""
 
 import os
-import pathlib
 import signal
 import subprocess
 import sys
@@ -12,7 +11,7 @@ import pytest
 
 from albert_tf.data.workers import run_tasks
 from albert_tf.errors import InputError, StoppedError
-from tests.helpers import refused
+from tests.helpers import ROOT, refused
 
 
 def work(task):
@@ -61,7 +60,7 @@ def test_errors_are_reported(num_workers):
 def test_workers_end_with_their_parent():
     program = "import time; from albert_tf.data.workers import run_tasks; "
     program += "print(next(run_tasks(time.sleep, [0, 0, 600, 600, 600], 2)), flush=True)"
-    command, root = [sys.executable, "-c", program], pathlib.Path(__file__).parents[2]
+    command, root = [sys.executable, "-c", program], ROOT
     parent = subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE)
     assert parent.stdout.readline() == b"None\n"
     workers = psutil.Process(parent.pid).children(recursive=True)

@@ -22,8 +22,8 @@ from albert_tf.models import AlbertEncoder
 from albert_tf.tasks.conversion import ConversionOptions, run
 from albert_tf.tokenization import AlbertTokenizer
 from albert_tf.tokenization.hugging_face_tokenizer import tokenizer_files
-from tests.end_to_end.runs import ROOT
 from tests.export.runtimes import need
+from tests.helpers import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -11,7 +11,9 @@ import sys
 
 import pytest
 
-SCRIPT = pathlib.Path(__file__).parents[2] / "examples" / "quickstart" / "make_corpus.py"
+from tests.helpers import ROOT
+
+SCRIPT = ROOT / "examples" / "quickstart" / "make_corpus.py"
 LIBRARIES = ("numpy", "scikit-learn")
 SPLITS = ("train", "dev", "test")
 FILES = {"corpus.txt", "corpus_dev.txt", "train.csv", "dev.csv", "test.csv", "stats.json"}

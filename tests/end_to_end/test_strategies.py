@@ -12,7 +12,8 @@ import pytest
 
 from albert_tf.model_folder import list_states
 from albert_tf.tasks.pretraining_run import PretrainingOptions, run
-from tests.end_to_end.runs import ROOT, as_arguments, read_reports, wait_for, write_flags
+from tests.end_to_end.runs import as_arguments, read_reports, wait_for, write_flags
+from tests.helpers import ROOT
 
 STEPS = 20
 TWO_WORKERS = {"distribution_strategy": "multi_worker_mirrored"}

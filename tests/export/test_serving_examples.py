@@ -7,7 +7,6 @@ import http.server
 import importlib.util
 import io
 import json
-import pathlib
 import socket
 import threading
 
@@ -15,7 +14,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-EXAMPLES = pathlib.Path(__file__).parents[2] / "examples" / "serving"
+from tests.helpers import ROOT
+
+EXAMPLES = ROOT / "examples" / "serving"
 # Of a request, at most.
 MAX_TEXTS = 32
 # Of each text.

@@ -19,9 +19,8 @@ from albert_tf.data.records import pretraining_record, unmasked_record
 from albert_tf.errors import StoppedError
 from albert_tf.tasks.pretraining_data import PretrainingDataOptions, run
 from albert_tf.tokenization import AlbertTokenizer
-from tests.helpers import largest_file, refused, write_wordpiece
+from tests.helpers import ROOT, largest_file, refused, write_wordpiece
 
-ROOT = pathlib.Path(__file__).parents[2]
 S, M = 41, 7
 
 
