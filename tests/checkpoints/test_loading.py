@@ -75,6 +75,16 @@ def test_missing_heads_are_initialised_randomly(tmp_path, save_as, kind):
     assert load_checkpoint(model.encoder, theirs).check_complete() is None
 
 
+@pytest.mark.parametrize("save_as", [save_tf1_checkpoint, save_model])
+def test_one_of_two_heads_is_initialised_randomly(tmp_path, save_as, pretrainer):
+    model = AlbertPretrainer(pretrainer.encoder, sentence_head=False)
+    save_as(model, str(tmp_path / "c"))
+    assert load_checkpoint(pretrainer, str(tmp_path / "c")).missing == (
+        "albert_pretrainer/sentence_order_head/dense/kernel",
+        "albert_pretrainer/sentence_order_head/dense/bias",
+    )
+
+
 def test_poolers_may_be_left_and_missing(tmp_path, pretrainer):
     path = save_ours(pretrainer, tmp_path / "ours")
     encoder = AlbertEncoder(pretrainer.encoder.config, with_pooler=False)

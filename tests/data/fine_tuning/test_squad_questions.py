@@ -169,6 +169,13 @@ def test_answer_not_at_its_offset_is_not_trained_on(answer):
     assert later.found_answer == Answer("café", 14)
 
 
+def test_trainable_examples():
+    sound = [example(answers=[("Ada", 0)]), example(is_impossible=True)]
+    faulty = [example(), example(context="", is_impossible=True)]
+    faulty += [example(context=" \n", answers=[("\n", 1)])]
+    assert [example for example in sound + faulty if example.is_trainable] == sound
+
+
 def test_faults_are_counted_with_the_first_five_ids():
     examples = [example(f"m{n}", [("Ada", 1), ("Ada", 2), ("Ada", 0)]) for n in range(7)]
     examples += [example("sound", [("Ada", 0)]), example("bare"), example("void", context=" ")]
