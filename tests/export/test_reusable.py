@@ -109,6 +109,35 @@ def test_dropout_in_training_alone(encoder):
         assert np.abs(first - second).max() > 0.01
 
 
+def test_gradients_are_the_models(encoder, pretrainer):
+    assert {id(v) for v in encoder.trainable_variables} < {id(v) for v in encoder.variables}
+    assert list(encoder.regularization_losses) == []
+    inputs = random_inputs(vocab_size=VOCAB_SIZE)
+
+    def gradients(function, given, variables):
+        with tf.GradientTape() as tape:
+            logits = function({**given, "masked_lm_positions": POSITIONS})
+            loss = tf.reduce_mean(tf.nn.log_softmax(logits)[..., 7])
+        # Of the pooler no masked LM depends.
+        values = tape.gradient(loss, variables, unconnected_gradients="zero")
+        return [np.array(tf.convert_to_tensor(value)) for value in values]
+
+    received = gradients(
+        lambda given: encoder.mlm(given)["mlm_logits"],
+        encoder_inputs(inputs),
+        encoder.mlm.trainable_variables,
+    )
+    heads = [*pretrainer.encoder.weights, *pretrainer.masked_lm_head.weights]
+    expected = gradients(
+        lambda given: pretrainer(given, training=False)["masked_lm_logits"],
+        inputs,
+        [variable.value for variable in heads],
+    )
+    assert max(np.abs(gradient).max() for gradient in expected) > 0.01
+    for ours, theirs in zip(received, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
