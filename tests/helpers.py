@@ -11,12 +11,14 @@ import tensorflow as tf
 
 from albert_tf.backends import BACKEND
 from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
 from albert_tf.model_folder import read_own, replace_own
 
 needs_tensorflow = pytest.mark.skipif(
     BACKEND != "tensorflow", reason="uses TensorFlow's gradients, trainer or SavedModels"
 )
-SHARED = pathlib.Path(__file__).parents[2] / "shared"
+ROOT = pathlib.Path(__file__).parents[1]
+SHARED = ROOT.parent / "shared"
 
 
 def shared_path(relative: str) -> pathlib.Path:
@@ -25,6 +27,24 @@ def shared_path(relative: str) -> pathlib.Path:
     if not path.exists():
         pytest.skip(f"needs reference data that is not here: shared/{relative}")
     return path
+
+
+def contents_of(folder):
+    """Returns the content of each file below a folder, None for a folder, by relative paths."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
+        for path in pathlib.Path(folder).rglob("*")
+    }
+
+
+@contextlib.contextmanager
+def refused(message, folder=None):
+    """Expects an error of one line that a pattern matches, and no change below a folder."""
+    before = contents_of(folder) if folder else None
+    with pytest.raises(InputError, match=message) as error:
+        yield error
+    assert "\n" not in str(error.value)
+    assert folder is None or contents_of(folder) == before
 
 
 @contextlib.contextmanager

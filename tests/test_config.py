@@ -1,11 +1,9 @@
 import dataclasses
-import json
 
 import pytest
 
 from albert_tf.config import PRESETS, AlbertConfig
-from albert_tf.errors import InputError
-from tests.helpers import change_json, shared_path, tiny_config
+from tests.helpers import change_json, refused, tiny_config
 
 
 def test_json_file_gives_the_config_back(tmp_path):
@@ -17,9 +15,16 @@ def test_json_file_gives_the_config_back(tmp_path):
         config.hidden_size = 7
 
 
+SIZES = ("vocab_size", "hidden_size", "intermediate_size", "embedding_size", "type_vocab_size")
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        *(
+            ({name: 10**12}, rf"\b{name} {10**12}\b.*: expected a matrix of at most 1e\+10 param")
+            for name in (*SIZES, "max_position_embeddings")
+        ),
         ({"hidden_size": 50}, "hidden_size 50 is not a multiple of num_attention_heads 4"),
         ({"num_hidden_groups": 6}, "num_hidden_groups 6 is greater than num_hidden_layers 3"),
         ({"vocab_size": 0}, "vocab_size 0 is not a positive integer"),
@@ -35,18 +40,8 @@ def test_json_file_gives_the_config_back(tmp_path):
     ],
 )
 def test_values_out_of_range_are_refused(changes, message):
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         tiny_config(**changes)
-
-
-SIZES = ("vocab_size", "hidden_size", "intermediate_size", "embedding_size", "type_vocab_size")
-
-
-@pytest.mark.parametrize("name", [*SIZES, "max_position_embeddings"])
-def test_sizes_that_no_machine_holds_are_refused(name):
-    message = rf"\b{name} {10**12}\b.*: expected a matrix of at most 1e\+10 parameters$"
-    with pytest.raises(InputError, match=message):
-        tiny_config(**{name: 10**12})
 
 
 @pytest.mark.parametrize(
@@ -62,7 +57,7 @@ def test_keys_are_named_with_their_file(tmp_path, changes, message):
     path = tmp_path / "albert_config.json"
     tiny_config().to_json_file(str(path))
     change_json(path, **changes)
-    with pytest.raises(InputError, match=f"^{path}: {message}"):
+    with refused(f"^{path}: {message}"):
         AlbertConfig.from_json_file(str(path))
 
 
@@ -70,17 +65,10 @@ def test_keys_are_named_with_their_file(tmp_path, changes, message):
 def test_files_that_hold_no_object_are_refused(tmp_path, content):
     path = tmp_path / "albert_config.json"
     path.write_text(content, encoding="latin-1")
-    with pytest.raises(InputError, match=str(path)):
+    with refused(str(path)):
         AlbertConfig.from_json_file(str(path))
-    with pytest.raises(InputError, match="expected a JSON object, received a str"):
+    with refused("expected a JSON object, received a str"):
         AlbertConfig.from_dict(content)
-
-
-@pytest.mark.parametrize("name", ["base_en", "large_en", "zh_google", "tiny_brightmart"])
-def test_published_files_load_unchanged(name):
-    path = shared_path(f"data/tf1_checkpoint_variables/{name}.config.json")
-    config = AlbertConfig.from_json_file(str(path))
-    assert config.vocab_size == json.loads(path.read_text())["vocab_size"]
 
 
 @pytest.mark.parametrize("version", ["v1", "v2"])
@@ -103,6 +91,6 @@ def test_presets_are_the_published_sizes(size, version, expected):
 
 def test_presets_take_changes_and_unknown_ones_are_refused():
     assert AlbertConfig.from_preset("bert_base", vocab_size=5).vocab_size == 5
-    with pytest.raises(InputError, match="unknown preset 'base'"):
+    with refused("unknown preset 'base'"):
         AlbertConfig.from_preset("base")
     assert len(PRESETS) == 11

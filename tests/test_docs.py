@@ -1,14 +1,12 @@
 """What `mkdocs build --strict` does not check: that the references of the site are complete."""
 
 import dataclasses
-import pathlib
 import re
 import runpy
 
 import albert_tf
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
-
-ROOT = pathlib.Path(__file__).parents[1]
+from tests.helpers import ROOT
 
 
 def test_every_public_name_is_in_the_api_reference():

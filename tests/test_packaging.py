@@ -11,8 +11,8 @@ import tomllib
 import pytest
 
 import albert_tf
+from tests.helpers import ROOT
 
-ROOT = pathlib.Path(__file__).parents[1]
 # Imported by another name than they are installed by, or by others than us.
 IMPORTED_AS = {
     "absl-py": "absl",

@@ -3,21 +3,15 @@ import json
 import pathlib
 import shutil
 
-import numpy as np
 import pytest
-import tensorflow as tf
 
-from albert_tf.errors import InputError
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.pretraining_run import PretrainingOptions
 from benchmarks.ablations import report, training
 from benchmarks.ablations.arms import ARMS, CLAIMS, TABLES, Recipe
-from benchmarks.ablations.training import TASKS, Job, Study, make_jobs, relative_cost
-from benchmarks.books import find_books, make_records
+from benchmarks.ablations.training import TASKS, Job, Study, make_jobs
 from benchmarks.trainings import Results
-from tests.benchmarks.samples import cells_of
-
-ROOT = pathlib.Path(__file__).parents[2]
+from tests.helpers import ROOT
 
 
 @pytest.mark.filterwarnings("ignore:Precision loss")
@@ -37,14 +31,6 @@ def test_verdict_is_welchs(higher, lower, expected):
 
 
 PAGE = ROOT / "docs" / "paper.md"
-
-
-def test_what_is_not_measured_yet(tmp_path):
-    page = pathlib.Path(shutil.copy(PAGE, tmp_path))
-    report.write([], page)
-    rows = cells_of(page.read_text("utf-8"))
-    assert ["5", "NSP", "0", "not measured yet", "–"] in [row[:5] for row in rows]
-    assert [row[4:] for row in rows if row[1] == "SOP beats NSP"] == [["not measured yet", ""]]
 
 
 def test_the_page_has_the_tables_of_the_results(tmp_path):
@@ -72,21 +58,6 @@ def test_every_arm_makes_a_model_and_is_claimed_something_of():
     assert {arm for table in TABLES.values() for arm in table} == set(ARMS)
     named = {arm for claims in CLAIMS.values() for claim in claims for arm in claim[1:3]}
     assert named <= set(ARMS)
-
-
-def test_times_are_compared_on_the_same_processor(tmp_path):
-    results = Results(str(tmp_path / "results.jsonl"))
-    for arm, seed, seconds, processor in (
-        ("E16 shared", 1, 60.0, "fast"),
-        ("E16 unshared", 1, 30.0, "slow"),
-        ("E16 shared", 2, 60.0, "fast"),
-        ("E16 unshared", 2, 20.0, "fast"),
-    ):
-        line = {"arm": arm, "seed": seed, "cpu_seconds": seconds, "processor": processor}
-        results.add({**line, "num_train_steps": 3000})
-    assert relative_cost(results, "E16 shared", "E16 unshared", 2) == 3.0
-    with pytest.raises(InputError, match="E16 shared and E16 unshared, seed 1, have different pro"):
-        relative_cost(results, "E16 shared", "E16 unshared", 1)
 
 
 OPTIONS = {"run_pretraining.py": PretrainingOptions, "run_classifier.py": FineTuningOptions}
@@ -128,41 +99,3 @@ def test_a_job_is_done_once_and_after_those_it_needs(tmp_path, monkeypatch):
     assert len(children.commands) == 3 * (2 + len(TASKS))
     study.run(jobs, num_workers=2)
     assert len(children.commands) == 3 * (2 + len(TASKS))
-
-
-# Books
-
-
-def test_every_tenth_book_is_held_out_and_other_files_are_left_out(tmp_path):
-    for number in range(14):
-        (tmp_path / f"book{number:02d}.txt").write_text("text")
-    for name in ("PROVENANCE.txt", "notes.md"):
-        (tmp_path / name).write_text("text")
-    train, held_out = find_books(str(tmp_path))
-    assert [pathlib.Path(book).stem for book in held_out] == ["book03", "book13"]
-    assert len(train) == 12
-    assert not set(train) & set(held_out)
-    with pytest.raises(InputError, match=f"--text={tmp_path}/absent: 0 files"):
-        find_books(f"{tmp_path}/absent")
-
-
-def test_records_of_an_earlier_run_are_kept(tmp_path):
-    rng = np.random.default_rng(5)
-    words = ["".join(rng.choice(list("abcdefghij"), 4)) for _ in range(150)]
-    (tmp_path / "books").mkdir()
-    for number in range(5):
-        sentences = [" ".join(rng.choice(words, 8)).capitalize() + "." for _ in range(100)]
-        (tmp_path / "books" / f"book{number}.txt").write_text("\n\n".join(sentences))
-
-    def make():
-        sizes = {"vocab_size": 97, "max_seq_length": 16, "max_predictions_per_seq": 3}
-        vocabulary = str(tmp_path / "vocabulary.model")
-        return make_records(str(tmp_path / "books"), tmp_path, vocabulary, "sop", 1, **sizes)
-
-    records = make()
-    assert (tmp_path / "vocabulary.model").exists()
-    counts = [len(list(tf.data.TFRecordDataset(path))) for path in records]
-    assert counts[0] > 3 * counts[1] > 0
-    times = [pathlib.Path(path).stat().st_mtime_ns for path in records]
-    assert make() == records
-    assert [pathlib.Path(path).stat().st_mtime_ns for path in records] == times

@@ -1,27 +1,17 @@
 import numpy as np
 import pytest
 
-from albert_tf.data.fine_tuning.features import Features
 from benchmarks.finetuning import __main__ as benchmark
 from benchmarks.finetuning import samples
 from benchmarks.finetuning.candidates import OURS
 from tests.benchmarks.samples import cells_of, rounds_of
+from tests.data.test_batches import make_features
 
 B, COUNT, LONGEST = 3, 50, 17
 
 
-def make_features():
-    lengths = np.random.default_rng(0).integers(3, LONGEST + 1, COUNT, dtype=np.int32)
-    return Features(
-        input_ids=np.random.default_rng(1).integers(5, 97, lengths.sum(), dtype=np.int32),
-        lengths=lengths,
-        first_lengths=lengths,
-        labels={"label_ids": np.arange(COUNT, dtype=np.int32) % 2},
-    )
-
-
 def make_epoch(activity, batching):
-    return samples.epoch(make_features(), activity, batching, B, fixed_length=LONGEST)
+    return samples.epoch(make_features(COUNT, LONGEST), activity, batching, B, fixed_length=LONGEST)
 
 
 def tokens(batches):
@@ -35,16 +25,9 @@ def tokens(batches):
 
 @pytest.mark.parametrize("batching", ["pipeline", "trainer", "grouped"])
 def test_prediction_has_each_row_once(batching):
-    features = make_features()
+    features = make_features(COUNT, LONGEST)
     rows = sorted(map(tuple, np.split(features.input_ids, features.starts[1:])))
     assert tokens(make_epoch("prediction", batching)) == rows
-
-
-@pytest.mark.parametrize("batching", ["trainer", "grouped"])
-def test_others_pad_to_the_longest_row_and_no_further(batching):
-    batches = make_epoch("training", batching)
-    assert [len(batch["input_ids"]) for batch in batches] == [B] * (COUNT // B)
-    assert all(batch["input_mask"].any(axis=0).all() for batch in batches)
 
 
 def test_what_groups_by_length_pads_less_and_what_is_fixed_most():
@@ -58,21 +41,6 @@ def test_what_groups_by_length_pads_less_and_what_is_fixed_most():
     assert training["grouped"] < training["trainer"] <= training["pipeline"] < training["fixed"]
     assert max(prediction["pipeline"], prediction["grouped"]) < prediction["trainer"]
     assert prediction["trainer"] < prediction["fixed"]
-
-
-def test_sample_is_as_long_as_the_epoch():
-    batches = make_epoch("training", "pipeline")
-    lengths = [batch["input_ids"].shape[1] for batch in batches]
-    sample = samples.sample(batches, 4)
-    of_sample = [batch["input_ids"].shape[1] for batch in sample.batches]
-    assert len(of_sample) == 4
-    assert abs(np.mean(of_sample) - np.mean(lengths)) < 0.75
-    assert len(samples.sample(make_epoch("training", "fixed"), 4).batches) == 1
-
-
-def test_few_batches_are_timed_all():
-    batches = make_epoch("prediction", "pipeline")
-    assert samples.sample(batches, len(batches) // 2 + 1).batches == batches
 
 
 def test_table_of_given_rounds():

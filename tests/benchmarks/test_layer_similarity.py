@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from albert_tf.conversion import save_model
-from albert_tf.errors import InputError
 from benchmarks import layer_similarity as similarity
 from benchmarks.layer_similarity import LayerSimilarityOptions
 from tests.benchmarks.samples import cells_of, write_pretrained
+from tests.helpers import refused
 from tests.tokenization.conftest import make_sentences
 
 
@@ -57,5 +57,5 @@ def test_two_checkpoints_of_two_formats(tmp_path, capsys):
         received = [float(cell) for cell in cells[1:3]]
         assert received == pytest.approx([of[layer] for of in expected], abs=0.006)
 
-    with pytest.raises(InputError, match="expected at least 100000, for one sequence"):
+    with refused("expected at least 100000, for one sequence"):
         similarity.read_sequences(options.input_file, tokenizer, 100_002, 1)

@@ -32,12 +32,6 @@ def test_missed_goals_are_named():
     assert miss == f"tiny: {GATHERED} has a loss as low as ours"
 
 
-def test_the_picture_is_small(tmp_path):
-    curves = {name: points(np.linspace(9, 5, 17), range(17)) for name in "ab"}
-    benchmark.draw({"tiny": curves, "small": curves}, tmp_path / "curves.png")
-    assert 1_000 < (tmp_path / "curves.png").stat().st_size < 100_000
-
-
 def test_lamb_and_schedule_of_the_other_program_are_ours():
     torch = pytest.importorskip("torch")
     from benchmarks.torch_pretraining import Lamb as TorchLamb

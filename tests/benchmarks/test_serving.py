@@ -13,10 +13,7 @@ from benchmarks.serving.candidates import (
     OURS,
     VOCABULARY,
     Answers,
-    albert_tf_tokenizer,
-    sentencepiece_tokenizer,
 )
-from tests.benchmarks.samples import cells_of
 from tests.export.kinds import VOCAB_SIZE, WORDS, write_vocabulary
 from tests.helpers import tiny_config
 
@@ -38,27 +35,9 @@ def vocabulary(tmp_path_factory):
     return write_vocabulary(tmp_path_factory.mktemp("vocabulary") / VOCABULARY)
 
 
-def test_both_tokenizers_give_the_same_inputs(vocabulary):
-    makers = (albert_tf_tokenizer, sentencepiece_tokenizer)
-    ours, theirs = (make(str(vocabulary.parent))(SPLIT_ALIKE) for make in makers)
-    assert ours.keys() == theirs.keys()
-    for name, array in ours.items():
-        np.testing.assert_array_equal(array, theirs[name])
-    assert ours["input_ids"].shape == (len(SPLIT_ALIKE), MAX_SEQ_LENGTH)
-    assert (ours["input_ids"] > 0).sum() == ours["input_mask"].sum()
-
-
 def make_answers(*probabilities):
     rows = np.array([[1 - one, one] for one in probabilities], np.float32)
     return Answers([LABELS[int(one > 0.5)] for one in probabilities], rows)
-
-
-def test_answers_of_both_batch_sizes_are_compared():
-    reference = make_answers(0.2, 0.45, 0.9)
-    result = Result((2.0, 1.0), [make_answers(0.2, 0.55, 0.9), make_answers(0.2, 0.45, 0.7)])
-    difference = compare(result, reference)
-    assert difference.labels == 1
-    assert difference.probability == pytest.approx(0.2)
 
 
 def make_result(*seconds_of_rounds):
@@ -88,18 +67,6 @@ def test_other_answers_are_named():
     misses = list(benchmark.find_misses("fp32", results, differences))
     assert [miss.split()[1] for miss in misses] == ["far", "other"]
     assert not list(benchmark.find_misses("bf16", results, differences))
-
-
-def test_table_has_what_was_measured(tmp_path):
-    model = tmp_path / "fp32/text/1" / "assets" / "weights"
-    model.parent.mkdir(parents=True)
-    model.write_bytes(bytes(3 * 2**20))
-    results = {OURS: make_result(1.0, 4.0, 2.0)}
-    differences = {OURS: Difference(0, 0.0)}
-    table = benchmark.table(str(tmp_path), "fp32", results, differences)
-    cells = cells_of(table)[2]
-    assert cells[:6] == [OURS, "1.0", "1.00", "2000.0", "15.0", "20.0"]
-    assert cells[6:] == ["7.5", "1.2", "3.0", "345", "0", "0e+00"]
 
 
 @pytest.mark.slow

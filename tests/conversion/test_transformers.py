@@ -8,8 +8,7 @@ import tensorflow as tf
 
 from albert_tf.checkpoints.loading import load_checkpoint, read_config
 from albert_tf.conversion import load_model, save_model
-from albert_tf.kinds import Classification, MultiLabel, Regression, TokenClassification
-from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertTokenClassifier
+from albert_tf.models import AlbertClassifier, AlbertEncoder
 from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer
 from albert_tf.tokenization.hugging_face_tokenizer import hugging_face_files
 from tests.checkpoints.layouts import ARCHITECTURES, check_same_tensors, is_bert, read_folder
@@ -115,11 +114,6 @@ def test_random_models_of_transformers_agree_both_ways(tmp_path, architecture, h
     check_same_outputs(ours, again.eval(), architecture)
 
 
-def write_theirs(folder, tokenizer, model, kind):
-    contents = hugging_face_files(tokenizer, model.encoder.config.max_position_embeddings)
-    save_model(model, str(folder), kind=kind, contents=contents)
-
-
 @pytest.fixture(scope="module")
 def tokenizer():
     return AlbertTokenizer(str(shared_path("data/sentencepiece/30k-clean.model")))
@@ -128,70 +122,6 @@ def tokenizer():
 @pytest.fixture(scope="module")
 def encoder(tokenizer):
     return AlbertEncoder(tiny_config(vocab_size=tokenizer.vocab_size), seed=1)
-
-
-def make_pipeline(task, folder, **options):
-    transformers = pytest.importorskip("transformers", reason="needs the group parity")
-    return transformers.pipeline(task, str(folder), device="cpu", **options)
-
-
-LABELS = ("good", "bad", "neither")
-TEXTS = ["The Café in Oslo is good, in 2010, too.", "It isn't."]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kind", "activate"), [(Classification, tf.nn.softmax), (MultiLabel, tf.sigmoid)]
-)
-def test_pipeline_gives_our_probabilities(tmp_path, tokenizer, encoder, kind, activate):
-    model = AlbertClassifier(encoder, 3, seed=2)
-    write_theirs(tmp_path / "theirs", tokenizer, model, kind(labels=LABELS))
-    classify = make_pipeline("text-classification", tmp_path / "theirs", top_k=None)
-    for text, received in zip(TEXTS, classify(TEXTS), strict=True):
-        (expected,) = np.asarray(activate(logits(model, tokenizer, text)))
-        scores = {one["label"]: one["score"] for one in received}
-        assert [scores[label] for label in LABELS] == pytest.approx(expected.tolist(), abs=1e-5)
-
-
-@pytest.mark.slow
-def test_pipeline_gives_our_scores(tmp_path, tokenizer, encoder):
-    model = AlbertClassifier(encoder, 1, seed=3)
-    write_theirs(tmp_path / "theirs", tokenizer, model, Regression())
-    (received,) = make_pipeline("text-classification", tmp_path / "theirs")(TEXTS[:1])
-    expected = logits(model, tokenizer, TEXTS[0]).item()
-    assert received["score"] == pytest.approx(expected, abs=1e-5)
-
-
-@pytest.mark.slow
-def test_pipeline_gives_our_tags(tmp_path, tokenizer, encoder):
-    text, tags = TEXTS[0], ("O", "B-X", "I-X")
-    model = AlbertTokenClassifier(encoder, 3, seed=3)
-    write_theirs(tmp_path / "theirs", tokenizer, model, TokenClassification(labels=tags))
-    find = make_pipeline("token-classification", tmp_path / "theirs", ignore_labels=[])
-    received = find(text)
-    (expected,) = np.asarray(tf.nn.softmax(logits(model, tokenizer, text)))
-    ids, spans = tokenizer.encode_with_offsets(text)
-    assert len(received) == len(ids)
-    for one, span, of_token in zip(received, spans, expected[1:-1], strict=True):
-        assert one["entity"] == tags[of_token.argmax()]
-        assert one["score"] == pytest.approx(of_token.max(), abs=1e-5)
-        assert text[one["start"] : one["end"]].strip() == text[slice(*span)].strip()
-
-
-def logits(model, tokenizer, text):
-    ids = np.array([[tokenizer.cls_id, *tokenizer.encode(text), tokenizer.sep_id]], np.int32)
-    zeros = np.zeros_like(ids)
-    return np.asarray(model({"input_ids": ids, "input_mask": zeros + 1, "segment_ids": zeros}))
-
-
-@pytest.mark.slow
-def test_their_shards_are_read(tmp_path):
-    theirs = random_of_theirs("AlbertForPreTraining")
-    theirs.save_pretrained(tmp_path / "shards", max_shard_size="20KB")
-    assert len(list((tmp_path / "shards").glob("*.safetensors"))) > 2
-    ours, report = load(str(tmp_path / "shards"))
-    assert report.unexpected == report.missing == ()
-    check_same_outputs(ours, theirs, "AlbertForPreTraining")
 
 
 @pytest.mark.slow

@@ -15,7 +15,6 @@ import numpy as np
 from albert_tf import AlbertConfig, AlbertEncoder, AlbertPretrainer
 from albert_tf.conversion import save_model, save_tf1_checkpoint
 from albert_tf.tokenization import train_vocabulary
-from tests.checkpoints import layouts
 from tests.data.squad_file import make_question, make_squad, write_squad
 from tests.docs.server import PIECES
 from tests.docs.snippets import Block
@@ -151,23 +150,13 @@ def _write_glue(folder: pathlib.Path) -> None:
     _write_table(folder / "diagnostic" / "diagnostic.tsv", *columns)
 
 
-def _write_keras_hub(path: pathlib.Path) -> None:
-    backbone, _ = layouts.keras_hub_tensors()
-    if path.name == "backbone.keras":
-        layouts.write_archive(path, backbone, layouts.keras_hub_config())
-    elif path.name == "backbone.weights.h5":
-        path.write_bytes(layouts.h5_bytes(backbone))
-    else:
-        layouts.write_preset(path, backbone)
-
-
 # What the reader brings: name -> how it is made.
 FILES: dict[str, Callable[[pathlib.Path], None]] = {
     "text": _write_corpus,
     "corpus": _write_json_corpus,
     **dict.fromkeys(("texts.txt", "sentences.txt"), lambda path: _write(path, [_sentence()] * 3)),
     **dict.fromkeys(("train.csv", "dev.csv"), _table("label", "text")),
-    **dict.fromkeys(("train.tsv", "more.tsv", "other.tsv"), _table("label", "text")),
+    **dict.fromkeys(("more.tsv", "other.tsv"), _table("label", "text")),
     **dict.fromkeys(("topics.tsv", "topics_dev.tsv"), _table("tags", "text")),
     "pairs.tsv": _table("text_a", "text_b"),
     "scored.tsv": _table("text_a", "text_b", "score"),
@@ -179,9 +168,6 @@ FILES: dict[str, Callable[[pathlib.Path], None]] = {
     "two_layers.json": lambda path: _config(num_hidden_layers=2).to_json_file(str(path)),
     "six_layers.json": lambda path: _config(num_hidden_layers=6).to_json_file(str(path)),
     "albert_base": _write_archive,
-    "keras_hub_preset": _write_keras_hub,
-    "backbone.keras": _write_keras_hub,
-    "backbone.weights.h5": _write_keras_hub,
     "hf://albert/albert-base-v2": _write_hub_model,
     "sentence-transformers/all-MiniLM-L6-v2": _write_hub_model,
 }

@@ -31,7 +31,6 @@ _SKIPPED = {
     "TF_CONFIG=": "needs two machines; tests/end_to_end/test_strategies.py starts workers",
     "--runner=": "needs Apache Beam; `make test-beam` runs the pipeline",
     "python -m benchmarks.": "trains for hours; tests/benchmarks runs them in small",
-    " ... ": "is shortened",
     "KERAS_BACKEND=": "needs JAX; `make test-backends` runs examples/keras/pretrain.py",
 }
 # Packages that `make test` does not install, by what needs them

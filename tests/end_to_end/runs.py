@@ -1,13 +1,10 @@
 """Runs of pre-training in processes of their own."""
 
 import json
-import pathlib
 import time
 
 from tests.helpers import tiny_config
 from tests.tasks.language import LENGTH, PREDICTIONS, write_language, write_vocabulary
-
-ROOT = pathlib.Path(__file__).parents[2]
 
 
 def write_flags(folder, train=300, dev=40, masked=True, dropout=0.0):

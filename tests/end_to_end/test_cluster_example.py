@@ -2,12 +2,13 @@
 
 import json
 import os
-import pathlib
 import subprocess
 
 import pytest
 
-FOLDER = pathlib.Path(__file__).parents[2] / "examples" / "cluster"
+from tests.helpers import ROOT
+
+FOLDER = ROOT / "examples" / "cluster"
 
 
 def run_worker(environment):

@@ -10,7 +10,8 @@ import pytest
 
 from albert_tf.model_folder import list_states
 from albert_tf.training import best_metrics
-from tests.end_to_end.runs import ROOT, as_arguments, read_reports, wait_for, write_flags
+from tests.end_to_end.runs import as_arguments, read_reports, wait_for, write_flags
+from tests.helpers import ROOT
 
 # The script, with two devices.
 PROGRAM = """

@@ -13,8 +13,7 @@ from albert_tf.conversion import save_model
 from albert_tf.losses import PretrainingLoss, batch_loss
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from examples import from_scratch
-from tests.end_to_end.runs import ROOT
-from tests.helpers import random_pretraining_batches, tiny_config
+from tests.helpers import ROOT, random_pretraining_batches, tiny_config
 from tests.tasks.animals import write_rows, write_vocabulary
 from tests.tasks.language import write_language
 

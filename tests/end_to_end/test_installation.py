@@ -14,10 +14,10 @@ import pytest
 
 from examples.quickstart.run import MODEL, make_steps
 from tests.end_to_end.test_scripts import SCRIPTS
+from tests.helpers import ROOT
 from tests.tasks.animals import write_rows
 from tests.tokenization.conftest import make_sentences
 
-ROOT = pathlib.Path(__file__).parents[2]
 # The quick start's flags with other values: each step takes seconds.
 SMALL = {
     **{"vocab_size": 200, "dupe_factor": 1, "num_train_steps": 4, "warmup_steps": 1},

@@ -1,6 +1,5 @@
 """The quick start: its commands fit the scripts, finished steps are not repeated, and it completes."""
 
-import importlib
 import math
 import pathlib
 import re
@@ -51,53 +50,6 @@ def test_the_flags_of_a_step_are_those_of_its_script(monkeypatch, step):
         value = str(value) if isinstance(value, pathlib.Path) else value
         values[name] = (value,) if typing.get_origin(types[name]) is tuple else value
     OPTIONS[step.script](**values)  # refuses unknown names and values out of range
-
-
-def test_the_flags_of_the_corpus_maker_are_its_own(monkeypatch):
-    arguments = arguments_of(monkeypatch, STEPS[0])
-    monkeypatch.syspath_prepend(run.ROOT / "examples" / "quickstart")
-    make_corpus = importlib.import_module("make_corpus")
-    calls = []
-    monkeypatch.setattr(make_corpus, "make_corpus", lambda *values: calls.append(values))
-    monkeypatch.setattr(sys, "argv", ["make_corpus.py", *arguments])
-    make_corpus.main()
-    ((output_dir, *_),) = calls
-    assert output_dir == STEPS[0].flags["output_dir"]
-
-
-def test_a_step_that_fails_ends_the_road(monkeypatch):
-    failed = subprocess.CompletedProcess([], 3)
-    monkeypatch.setattr(subprocess, "run", lambda command, **_: failed)
-    with pytest.raises(SystemExit, match=r"^quickstart: error: .*make_corpus\.py ended with .* 3$"):
-        STEPS[0].run()
-
-
-def finish_all_steps(out):
-    for step in run.make_steps(out):
-        step.product.parent.mkdir(parents=True, exist_ok=True)
-        step.product.touch()
-    (out / "corpus" / "test.csv").write_text("label,text\nslip,A text.\n")
-
-
-@pytest.mark.parametrize("inside_the_clone", [False, True])
-def test_a_second_walk_starts_no_step(tmp_path, monkeypatch, capsys, inside_the_clone):
-    """The folder is named from where the user stands; inside the clone its name stays short."""
-    finish_all_steps(tmp_path / "mine")
-    if inside_the_clone:
-        monkeypatch.setattr(run, "ROOT", tmp_path)
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    monkeypatch.setattr(sys, "argv", ["run", "--output_dir=../mine"])
-    monkeypatch.setattr(subprocess, "run", lambda command, **_: pytest.fail(f"ran {command}"))
-    monkeypatch.setattr(run, "summarize", lambda out: [("folder", str(out))])
-    monkeypatch.setattr(run, "predict", lambda model, texts: [f"{model} {texts}"])
-    run.main()
-    out = capsys.readouterr().out
-    folder = "mine" if inside_the_clone else tmp_path / "mine"
-    assert out.count("complete already") == len(STEPS)
-    assert f"folder  {folder}\n" in out
-    assert f"{folder}/exported/text/1 ['A text.']  (true: slip)" in out
-    assert (tmp_path / "mine" / "albert_config.json").exists()
 
 
 def walk(out):

@@ -11,7 +11,9 @@ import sys
 
 import pytest
 
-SCRIPT = pathlib.Path(__file__).parents[2] / "examples" / "quickstart" / "make_corpus.py"
+from tests.helpers import ROOT
+
+SCRIPT = ROOT / "examples" / "quickstart" / "make_corpus.py"
 LIBRARIES = ("numpy", "scikit-learn")
 SPLITS = ("train", "dev", "test")
 FILES = {"corpus.txt", "corpus_dev.txt", "train.csv", "dev.csv", "test.csv", "stats.json"}
@@ -118,53 +120,9 @@ def test_stats_count_what_is_in_the_files(folder, corpus, rows):
 
 
 @pytest.mark.parametrize(
-    ("docstring", "expected"),
-    [
-        ("Return the sum of squares", ["Return the sum of squares."]),
-        (
-            "Adds `x` to :func:`~package.y`, see [here](there). The\nrest, e.g. of Zoë, is *all kept*!",
-            ["Adds x to y, see here.", "The rest, e.g. of Zoë, is all kept!"],
-        ),
-        (
-            "Does it well.\n\nParameters\n----------\nx : int, optional\n    The first of two.\n",
-            ["The first of two."],
-        ),
-        (
-            "Does it very well.\n\nArgs:\n  x: The first\n    of two.\n  y: The second of two.\n",
-            ["Does it very well.", "The first of two.", "The second of two."],
-        ),
-        (
-            "Does it very well.\n\n>>> print('This is no sentence.')\nThis is no sentence.\n\n"
-            "It is like this::\n\n    This is no sentence.\n\nAfter code comes text.\n",
-            ["Does it very well.", "After code comes text."],
-        ),
-        (
-            ".. plot::\n\n   This is no sentence.\n\n.. note:: This is a\n   sentence of a note.\n\n"
-            "```python\nThis is no sentence.\n```\n",
-            ["This is a sentence of a note."],
-        ),
-    ],
-)
-def test_sentences_are_what_reads_as_english(make_corpus, docstring, expected):
-    assert make_corpus.sentences(docstring) == expected
-
-
-def test_documents_are_cut_at_the_size_and_keep_new_sentences_only(make_corpus):
-    def document(name):
-        return make_corpus.Document(name, [f"Sentence {name}{number}." for number in range(7)])
-
-    first, second, third = map(document, "abc")
-    size = len(make_corpus.format_documents([first]).encode()) + 1
-    seen = {first.sentences[0]}
-    chosen = make_corpus.choose_documents([first, first, second, third], seen, 2 * size)
-    assert chosen == [make_corpus.Document("a", first.sentences[1:]), second]
-
-
-@pytest.mark.parametrize(
     ("flags", "exit_code", "words"),
     [
         (["--libraries", "numpy"], 2, "--output_dir"),
-        (["--output_dir=out", "--libraries", "pandas"], 2, "'pandas'"),
         (["--output_dir=out", "--max_megabytes=0"], 2, "--max_megabytes: got 0.0, expected more"),
         ([f"--output_dir={SCRIPT}", "--libraries", "numpy"], 1, "--output_dir: "),
     ],

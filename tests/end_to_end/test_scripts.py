@@ -15,8 +15,8 @@ import pytest
 from albert_tf import command_line
 from albert_tf.options import flag_name
 from albert_tf.tasks.fine_tuning.run import run
-from tests.end_to_end.runs import ROOT, as_arguments, read_reports, wait_for, write_flags
-from tests.helpers import slow_except
+from tests.end_to_end.runs import as_arguments, read_reports, wait_for, write_flags
+from tests.helpers import ROOT, slow_except
 from tests.tasks.animals import make_options, write_data
 from tests.tasks.language import write_language
 

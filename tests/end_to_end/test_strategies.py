@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -13,7 +12,8 @@ import pytest
 
 from albert_tf.model_folder import list_states
 from albert_tf.tasks.pretraining_run import PretrainingOptions, run
-from tests.end_to_end.runs import ROOT, as_arguments, read_reports, wait_for, write_flags
+from tests.end_to_end.runs import as_arguments, read_reports, wait_for, write_flags
+from tests.helpers import ROOT
 
 STEPS = 20
 TWO_WORKERS = {"distribution_strategy": "multi_worker_mirrored"}
@@ -27,21 +27,18 @@ def flags(tmp_path):
     return write_flags(tmp_path, train=120, dev=21) | {**more, "save_checkpoints_steps": 10}
 
 
-def start_workers(flags, hosts=()):
-    """Starts the script for two workers of a cluster on this machine, or in two namespaces of it."""
+def start_workers(flags):
+    """Starts the script for two workers of a cluster on this machine."""
     listeners = [socket.create_server(("localhost", 0)) for _ in range(2)]
     addresses = [f"localhost:{listener.getsockname()[1]}" for listener in listeners]
-    if hosts:
-        addresses = [f"{address(index)}:2222" for index in range(2)]
     for listener in listeners:
         listener.close()
     workers = []
     for index in range(2):
         task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
-        place = ["ip", "netns", "exec", hosts[index]] if hosts else []
         workers.append(
             subprocess.Popen(
-                [*place, sys.executable, ROOT / "run_pretraining.py", *as_arguments(flags)],
+                [sys.executable, ROOT / "run_pretraining.py", *as_arguments(flags)],
                 env={**os.environ, "TF_CONFIG": json.dumps(task), "CUDA_VISIBLE_DEVICES": ""},
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -76,9 +73,9 @@ def test_curve_is_that_of_one_device(tmp_path, flags):
         np.testing.assert_allclose(curve[key], values, rtol=1e-5, err_msg=key)
 
 
-def start_long_run(flags, output_dir, hosts=(), num_train_steps=10000):
-    more = {"num_train_steps": num_train_steps, "log_steps": 100}
-    return start_workers({**flags, **TWO_WORKERS, "output_dir": output_dir, **more}, hosts)
+def start_long_run(flags, output_dir):
+    more = {"num_train_steps": 10000, "log_steps": 100}
+    return start_workers({**flags, **TWO_WORKERS, "output_dir": output_dir, **more})
 
 
 def wait_for_checkpoint(folder, workers):
@@ -116,49 +113,3 @@ def test_loss_of_one_worker_ends_the_other_with_one_line(tmp_path, flags, lost, 
     check_lost_worker(workers[1 - lost])
     workers[lost].kill()
     workers[lost].communicate()
-
-
-def ip(*arguments):
-    subprocess.run(["ip", *arguments], check=True, capture_output=True)
-
-
-def address(index):
-    return f"10.213.0.{1 + index}"
-
-
-@pytest.fixture
-def hosts():
-    """Two network namespaces with a link between them."""
-    if os.geteuid() != 0 or shutil.which("ip") is None:
-        pytest.skip("needs root and `ip`, for network namespaces")
-    names = [f"albert-{os.getpid()}-{index}" for index in range(2)]
-    try:
-        for name in names:
-            ip("netns", "add", name)
-        link = ("link", "add", "eth0", "type", "veth", "peer", "eth0", "netns", names[1])
-        ip("-n", names[0], *link)
-        for index, name in enumerate(names):
-            ip("-n", name, "address", "add", f"{address(index)}/24", "dev", "eth0")
-            for device in ("lo", "eth0"):
-                ip("-n", name, "link", "set", device, "up")
-        yield names
-    except subprocess.CalledProcessError as error:
-        pytest.skip(f"cannot make network namespaces: {error.stderr.decode()}")
-    finally:
-        for name in names:
-            subprocess.run(["ip", "netns", "delete", name], check=False, capture_output=True)
-
-
-@pytest.mark.timeout(600)
-def test_a_cut_link_ends_both_workers_which_resume(tmp_path, flags, hosts):
-    workers = start_long_run(flags, tmp_path / "out", hosts)
-    wait_for_checkpoint(tmp_path / "out", workers)
-    ip("-n", hosts[1], "link", "set", "eth0", "down")
-    for worker in workers:
-        check_lost_worker(worker)
-    ip("-n", hosts[1], "link", "set", "eth0", "up")
-    saved = int(list_states(str(tmp_path / "out" / "state"))[-1].split("-")[-1].split(".")[0])
-    for worker in start_long_run(flags, tmp_path / "out", hosts, saved + 10):
-        output, _ = worker.communicate(timeout=200)
-        assert worker.returncode == 0, output
-    assert (tmp_path / "out" / "state" / f"step-{saved + 10}.safetensors").exists()

@@ -5,10 +5,9 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.errors import InputError
 from albert_tf.evaluation import masked_lm
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
-from tests.helpers import tiny_config
+from tests.helpers import refused, tiny_config
 
 
 class Letters:
@@ -106,15 +105,15 @@ def test_wrong_arguments_are_named(model, call, message):
     def fill(text, **more):
         return albert_tf.fill_mask(model, Letters(), text, **more)
 
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         call(score, fill)
 
 
 def test_other_models_are_named(model):
-    with pytest.raises(InputError, match="model: expected an AlbertPretrainer; received AlbertE"):
+    with refused("model: expected an AlbertPretrainer; received AlbertE"):
         albert_tf.score_sentences(model.encoder, Letters(), ["a"])
-    with pytest.raises(InputError, match="tokenizer: expected an AlbertTokenizer or a "):
+    with refused("tokenizer: expected an AlbertTokenizer or a "):
         albert_tf.fill_mask(model, "small_en", "[MASK]")
     other = AlbertPretrainer(AlbertEncoder(tiny_config(num_hidden_layers=1)))
-    with pytest.raises(InputError, match="tokenizer: has 32 pieces; the model has 97"):
+    with refused("tokenizer: has 32 pieces; the model has 97"):
         albert_tf.fill_mask(other, Letters(), "[MASK]")

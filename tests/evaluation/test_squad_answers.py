@@ -110,20 +110,6 @@ def test_reported_scores_match_the_files(seed):
         assert evaluate_answers(golds, answers, other)["f1"] <= reported["f1"] + 1e-9
 
 
-def test_files_of_version_1():
-    answers = rank(version_2_with_negative=False)
-    files = answer_files(answers, None)
-    assert sorted(files) == ["nbest_predictions.json", "predictions.json"]
-    predictions = json.loads(files["predictions.json"])
-    assert predictions == {"first": "Ab", "second": "empty", "third": "x"}
-    nbest = json.loads(files["nbest_predictions.json"])
-    best = nbest["first"][1]
-    assert list(best) == ["text", "probability", "start_log_prob", "end_log_prob"]
-    assert best["text"] == "Éf"
-    scores = evaluate_answers({"first": ["ab"], "third": ["y"]}, answers, None)
-    assert scores == {"exact_match": 50.0, "f1": 50.0}
-
-
 def test_of_equal_logits_the_first_come_first_and_no_span_is_found_outside_the_passage():
     windows = Windows(
         example_indices=np.array([0]),

@@ -6,9 +6,7 @@ import pytest
 from albert_tf.evaluation.squad_answers import RankedAnswers, ScoredAnswer, evaluate_answers
 from albert_tf.evaluation.squad_metrics import (
     evaluate_v1,
-    evaluate_v2,
     normalize_answer,
-    official_best_threshold,
     score_answers,
     search_threshold,
     with_margin,
@@ -62,26 +60,6 @@ def test_golden_predictions_of_v1(many):
     assert results == pytest.approx(reference["evaluate_v1_on_answerable_questions"], rel=1e-9)
 
 
-def test_means_by_definition():
-    golds = {
-        **{"a": ["The red dog", "cat"], "b": [], "c": ["the", "blue"], "d": [], "e": ["the"]},
-        "f": ["x"],
-    }
-    predictions = {"a": "red cat", "b": "", "c": "a blue!", "d": "x", "e": "an", "g": "x"}
-    f1 = 2 / 3  # of "a": one token of two, and the only one of "cat"
-    expected = {"exact_match": 100 * 2 / 6, "f1": 100 * (f1 + 1) / 6}
-    assert evaluate_v1(golds, predictions) == pytest.approx(expected)
-    expected = {
-        **{"exact": 60, "f1": 20 * (f1 + 3), "total": 5},
-        **{"HasAns_exact": 200 / 3, "HasAns_f1": 100 / 3 * (f1 + 2), "HasAns_total": 3},
-        **{"NoAns_exact": 50, "NoAns_f1": 50, "NoAns_total": 2},
-    }
-    assert evaluate_v2(golds, predictions) == pytest.approx(expected)
-    assert set(evaluate_v2({"a": ["x"]}, {"a": ""})) == {
-        *("exact", "f1", "total", "HasAns_exact", "HasAns_f1", "HasAns_total")
-    }
-
-
 def random_questions(seed):
     """Scores, predictions, null odds, some of them equal, and which questions have an answer."""
     rng = np.random.default_rng(seed)
@@ -115,26 +93,6 @@ def test_searched_threshold_is_the_lowest_best_one(seed):
         assert max(below) < best - 1e-9
     else:
         assert found < levels[1]
-
-
-def official_loop(scores, predictions, null_odds, has_answer):
-    """The official search, one question after the other."""
-    current = best = sum(not has for has in has_answer.values())
-    threshold = 0.0
-    for name in sorted(null_odds, key=null_odds.get):
-        if has_answer[name]:
-            current += scores[name]
-        elif predictions[name]:
-            current -= 1
-        if current > best:
-            best, threshold = current, null_odds[name]
-    return 100.0 * best / len(scores), threshold
-
-
-@pytest.mark.parametrize("seed", range(30))
-def test_official_threshold_equals_the_loop_exactly(seed):
-    questions = random_questions(seed)
-    assert official_best_threshold(*questions) == official_loop(*questions)
 
 
 def test_margin_keeps_the_answered_questions():

@@ -1,14 +1,15 @@
 """The C++ client of the examples, built."""
 
 import json
-import pathlib
 import shutil
 import subprocess
 import sys
 
 import pytest
 
-_CLIENT = pathlib.Path(__file__).parents[2] / "examples/cpp_client"
+from tests.helpers import ROOT
+
+_CLIENT = ROOT / "examples/cpp_client"
 
 needs_compiler = pytest.mark.skipif(
     not (shutil.which("g++") and shutil.which("make")), reason="needs g++ and make"

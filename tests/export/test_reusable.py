@@ -12,14 +12,13 @@ import tensorflow as tf
 from albert_tf.data.batches import make_batch
 from albert_tf.data.fine_tuning.features import encode_examples
 from albert_tf.data.fine_tuning.tsv import Example
-from albert_tf.errors import InputError
 from albert_tf.export import export_reusable
 from albert_tf.export.reusable import ReusableEncoder
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.tokenization import WordPieceTokenizer
 from tests.export.kinds import TEXTS, WORDS
 from tests.export.runtimes import run_in_session
-from tests.helpers import random_inputs, tiny_config, write_wordpiece
+from tests.helpers import random_inputs, refused, tiny_config, write_wordpiece
 
 # So many that the rest of a checkpoint is less than 1 % of the weights.
 VOCAB_SIZE = 40_000
@@ -88,9 +87,8 @@ def test_outputs_are_the_models(paths, encoder, pretrainer):
 
 
 def test_a_folder_that_tensorflow_would_not_find_is_refused(pretrainer, tmp_path):
-    with pytest.raises(InputError, match=r"out \[1\]: TensorFlow takes '\[' for a pattern"):
+    with refused(r"out \[1\]: TensorFlow takes '\[' for a pattern", tmp_path):
         export_reusable(pretrainer, None, str(tmp_path / "out [1]"))
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_outputs_of_a_model_in_mixed_precision_are_float32():

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.errors import InputError, StoppedError
+from albert_tf.errors import StoppedError
 from albert_tf.export import ExportedModel, export
 from albert_tf.export.saved_models import SEQUENCES_PER_SLICE, map_slices
 from tests.export.kinds import OF_NAMES, SINGLE_TEXTS, VOCAB_SIZE, text_columns
-from tests.helpers import random_inputs
+from tests.helpers import random_inputs, refused
 
 
 def test_text_model_computes_no_padding(exported, model, tokenizer):
@@ -61,7 +61,7 @@ def test_both_forms_of_a_new_version_appear_or_none(tmp_path, model, tokenizer, 
 
 def test_names_a_folder_that_cannot_be_made(tmp_path, model, tokenizer):
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="cannot make the folder"):
+    with refused("cannot make the folder"):
         export(model, SINGLE_TEXTS, tokenizer, str(tmp_path / "file"))
 
 
@@ -90,19 +90,19 @@ def save_module(path):
 def test_truncated_variables(tmp_path, name, size):
     save_module(tmp_path)
     os.truncate(tmp_path / "variables" / name, size)
-    with pytest.raises(InputError, match="cannot be loaded: ") as info:
+    with refused("cannot be loaded: ") as info:
         ExportedModel(str(tmp_path), dict)
     assert "\n" not in str(info.value)
 
 
 def test_refuses_other_folders(tmp_path):
-    with pytest.raises(InputError, match="holds no SavedModel; expected a version's folder"):
+    with refused("holds no SavedModel; expected a version's folder"):
         ExportedModel(str(tmp_path), dict)
     (tmp_path / "saved_model.pb").write_bytes(b"neither a graph nor anything")
-    with pytest.raises(InputError, match="cannot be loaded: "):
+    with refused("cannot be loaded: "):
         ExportedModel(str(tmp_path), dict)
     save_module(tmp_path)
-    with pytest.raises(InputError, match="is not a model that this package exported"):
+    with refused("is not a model that this package exported"):
         ExportedModel(str(tmp_path), dict)
 
 

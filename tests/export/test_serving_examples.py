@@ -7,7 +7,6 @@ import http.server
 import importlib.util
 import io
 import json
-import pathlib
 import socket
 import threading
 
@@ -15,7 +14,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-EXAMPLES = pathlib.Path(__file__).parents[2] / "examples" / "serving"
+from tests.helpers import ROOT
+
+EXAMPLES = ROOT / "examples" / "serving"
 # Of a request, at most.
 MAX_TEXTS = 32
 # Of each text.
@@ -89,19 +90,6 @@ def test_rest_client_says_in_one_line_what_is_wrong(rest_url, closed_port, monke
     message = "line 2: received 3 columns; expected 2, with tabs between them: text_a, text_b"
     lines = b"cat\tdog\nthe\told\tman\n"
     assert fail(lines, f"--url={rest_url}/text", "--inputs=text_a,text_b") == message
-
-
-@pytest.mark.parametrize("body", [b"<html>", b"[]", b"{}", b"\xff"])
-def test_rest_client_of_another_server(rest_url, monkeypatch, capsys, body):
-    def do_get_and_post(handler):
-        handler.send_response(200)
-        handler.end_headers()
-        handler.wfile.write(body)
-
-    monkeypatch.setattr(RestHandler, "do_POST", do_get_and_post)
-    client = load("rest_client")
-    message = exit_message(client, monkeypatch, capsys, b"cat\n", f"--url={rest_url}/text")
-    assert message.startswith(f"{rest_url}/text: ")
 
 
 @pytest.fixture

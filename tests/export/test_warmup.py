@@ -5,10 +5,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.errors import InputError
 from albert_tf.export import warmup
 from tests.export.runtimes import load
-from tests.helpers import random_inputs
+from tests.helpers import random_inputs, refused
 
 predict_pb2 = pytest.importorskip(
     "tensorflow_serving.apis.predict_pb2", reason="needs tensorflow-serving-api"
@@ -69,24 +68,20 @@ def test_own_requests_make_the_round_trip(tmp_path, exported, loaded):
 def test_refuses_requests_that_the_model_does_not_answer(tmp_path, exported, loaded):
     signature = loaded["ids"].signatures["serving_default"]
 
-    before = pathlib.Path(exported["ids"], warmup.WARMUP_FILE).read_bytes()
-
-    def refused(requests, message, folder=exported["ids"]):
-        with pytest.raises(InputError, match=message):
+    def check(requests, message, folder=exported["ids"]):
+        with refused(message, folder):
             warmup.write_warmup_requests(str(folder), signature, requests)
 
     inputs = random_inputs(vocab_size=50)
-    refused([], "received 0 warm-up requests; expected 1 to 1000")
-    refused([{"text_a": ["cat"]}], "of text_a; expected input_ids, input_mask, segment_ids")
+    check([], "received 0 warm-up requests; expected 1 to 1000")
+    check([{"text_a": ["cat"]}], "of text_a; expected input_ids, input_mask, segment_ids")
     unknown = {**inputs, "input_ids": np.full_like(inputs["input_ids"], 50)}
-    refused([inputs, unknown], "does not answer a warm-up request: .*from 0 to 49")
-    refused([{**inputs, "input_ids": [["cat"]]}], "does not answer a warm-up request")
-    refused([inputs], "holds no SavedModel; expected a version's folder", tmp_path)
-    assert list(tmp_path.iterdir()) == []
-    assert pathlib.Path(exported["ids"], warmup.WARMUP_FILE).read_bytes() == before
+    check([inputs, unknown], "does not answer a warm-up request: .*from 0 to 49")
+    check([{**inputs, "input_ids": [["cat"]]}], "does not answer a warm-up request")
+    check([inputs], "holds no SavedModel; expected a version's folder", tmp_path)
 
 
 def test_without_the_package_the_command_is_named(tmp_path, loaded, monkeypatch):
     monkeypatch.setattr(warmup, "is_available", lambda: False)
-    with pytest.raises(InputError, match="pip install tensorflow-serving-api"):
+    with refused("pip install tensorflow-serving-api"):
         warmup.write_warmup_requests(str(tmp_path), loaded["ids"].signatures, [{}])

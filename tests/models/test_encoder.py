@@ -1,11 +1,15 @@
+import functools
+import math
+import re
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.layers.primitives import activation
 from albert_tf.models import AlbertEncoder
 from tests.helpers import assert_same_weights, random_inputs, tiny_config
-from tests.models.numpy_reference import encode, weights_of
 
 
 @pytest.mark.parametrize("sharing", ["all", "attention", "ffn", "none"])
@@ -29,25 +33,40 @@ def _count(encoder, half):
     return sum(f"/{half}_" in weight.path for weight in encoder.weights)
 
 
-@pytest.mark.parametrize("sharing", ["all", "attention", "ffn", "none"])
-def test_outputs_equal_a_slow_reference(sharing):
-    config = tiny_config(
-        sharing=sharing,
-        num_hidden_groups=2,
-        inner_group_num=2,
-        # Without sharing also the other form of gelu, and no projection.
-        **({"hidden_act": "gelu_erf", "embedding_size": 48} if sharing == "none" else {}),
+@pytest.mark.parametrize("sharing", ["all", "attention", "ffn"])
+def test_a_shared_block_computes_what_copies_of_it_do(sharing):
+    """The layers that share nothing are those of other implementations: test_examples.py, `parity`."""
+    groups = {"num_hidden_groups": 2, "inner_group_num": 2}
+    shared, copies = (
+        AlbertEncoder(tiny_config(sharing=each, **groups), seed=1) for each in (sharing, "none")
     )
-    encoder = AlbertEncoder(config, seed=1)
     rng = np.random.default_rng(2)
-    for weight in encoder.weights:
+    for weight in shared.weights:
         weight.assign(weight + rng.normal(0.0, 0.1, weight.shape))
-    inputs = random_inputs()
-    outputs = encoder(inputs)
-    expected = encode(config, weights_of(encoder), inputs)
-    assert len(outputs["encoder_outputs"]) == len(expected["encoder_outputs"]) == 6
-    for name in ("sequence_output", "pooled_output", "encoder_outputs", "embedding_output"):
-        np.testing.assert_allclose(outputs[name], expected[name], rtol=0, atol=1e-5, err_msg=name)
+    values = {_part(weight.path): weight for weight in shared.weights}
+    for weight in copies.weights:
+        part = _part(weight.path)
+        if found := re.match(r"(attention|ffn)_(\d)_(.*)", part):
+            half, layer, rest = found.groups()
+            is_shared = sharing in ("all", half)
+            place = shared.config.group_of_layer(int(layer)) if is_shared else layer
+            part = f"{half}_{place}_{rest}"
+        weight.assign(values[part])
+    outputs, expected = shared(random_inputs()), copies(random_inputs())
+    compare = functools.partial(np.testing.assert_allclose, rtol=0, atol=1e-5)
+    keras.tree.map_structure(compare, outputs, expected)
+    assert len(outputs["encoder_outputs"]) == 6
+
+
+def _part(path):
+    """Returns the path of a weight without the encoder and the block."""
+    return re.sub(r"^albert_encoder/(block_\d+/)?", "", path)
+
+
+def test_exact_gelu_is_that_of_the_error_function():
+    x = np.linspace(-4.0, 4.0, 33, dtype=np.float32)
+    expected = [0.5 * value * (1 + math.erf(value / math.sqrt(2))) for value in x]
+    np.testing.assert_allclose(activation("gelu_erf")(x), expected, rtol=0, atol=1e-6)
 
 
 def test_dropout_acts_in_training_alone():

@@ -13,11 +13,10 @@ import tensorflow as tf
 from albert_tf import losses
 from albert_tf.backends import BACKEND
 from albert_tf.checkpoints.loading import load_checkpoint
-from albert_tf.errors import InputError
 from albert_tf.export.weights import make_exported_weights, reading
 from albert_tf.models import AlbertClassifier, AlbertEncoder
 from albert_tf.optimization import AdamWeightDecay, Lamb
-from tests.helpers import needs_tensorflow, slow_except, tiny_config
+from tests.helpers import needs_tensorflow, refused, slow_except, tiny_config
 from tests.models.test_base_model import HEADS, make_inputs, make_model
 
 ROWS = 4
@@ -234,10 +233,10 @@ def test_lists_are_taken_and_texts_are_told_what_makes_ids_of_them():
     loss = model.evaluate(lists, CLASSES.tolist(), verbose=0)
     assert loss == pytest.approx(model.evaluate(inputs, CLASSES, verbose=0))
     model.fit(lists, CLASSES.tolist(), verbose=0)
-    with pytest.raises(InputError, match=r"lists have different lengths; albert_tf\.Prep"):
+    with refused(r"lists have different lengths; albert_tf\.Prep"):
         model.predict({"input_ids": [[1, 2], [3]]})
     for call in (model.predict, model.fit, model.evaluate):
-        with pytest.raises(InputError, match=r"received texts, which albert_tf\.Preprocessor"):
+        with refused(r"received texts, which albert_tf\.Preprocessor"):
             call(["a text", "another"])
 
 
@@ -278,7 +277,7 @@ def test_lora_is_merged_when_it_is_saved(name, tmp_path):
 
     path = str(tmp_path / "model.keras")
     model.save(path)
-    with pytest.raises(InputError, match=r"lora_kernel_a: layers with LoRA or"):
+    with refused(r"lora_kernel_a: layers with LoRA or"):
         load_checkpoint(model, "small_en")
     merged = keras.models.load_model(path)
     assert_same_outputs(run(merged, inputs), outputs)
@@ -308,7 +307,7 @@ def test_quantized_models_give_nearly_the_same_numbers(name):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Keras names the layers that it leaves as they are
         model.quantize("int8")
-    with pytest.raises(InputError, match="a quantized model cannot be saved; save it before"):
+    with refused("a quantized model cannot be saved; save it before"):
         model.get_config()
     outputs = run(model, inputs)
     outputs, expected = (x if isinstance(x, dict) else {"": x} for x in (outputs, expected))

@@ -9,13 +9,12 @@ import tensorflow as tf
 import albert_tf
 from albert_tf.checkpoints.loading import load_checkpoint, read_config
 from albert_tf.checkpoints.tensors import write_checkpoint
-from albert_tf.conversion import load_model, save_model
-from albert_tf.errors import InputError, StoppedError
+from albert_tf.conversion import load_model, save_model, save_tf1_checkpoint
+from albert_tf.errors import StoppedError
 from albert_tf.kinds.registry import read_kind
 from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertPretrainer
 from albert_tf.tasks.conversion import TARGETS, ConversionOptions, _difference, run
-from albert_tf.tokenization import AlbertTokenizer, train_vocabulary
-from albert_tf.tokenization.hugging_face_tokenizer import hugging_face_files
+from albert_tf.tokenization import train_vocabulary
 from tests.checkpoints.layouts import (
     MODELS,
     brightmart_pretrainer,
@@ -30,6 +29,7 @@ from tests.helpers import (
     assert_same_weights,
     change_json,
     largest_file,
+    refused,
     slow_except,
     tiny_config,
     write_wordpiece,
@@ -61,31 +61,88 @@ def convert_ours(folder, **changes):
     return convert(**{"source": folder / "ours", "to": "tf1", "output": output, **changes})
 
 
-def test_there_and_back(tmp_path, model, capsys):
-    convert_ours(tmp_path)
+def test_hugging_face_folder_to_a_checkpoint_and_back(tmp_path, capsys):
+    folder = write_folder(tmp_path / "theirs", architecture := "AlbertForPreTraining")
+    there, back = tmp_path / "there", str(tmp_path / "back")
+    convert(folder, "tf1", there / "model.ckpt-best")
     names = {f"model.ckpt-best.{end}" for end in ("data-00000-of-00001", "index")}
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"albert_config.json", *names}
+    assert {path.name for path in there.iterdir()} == {"albert_config.json", *names}
+    config = read_config(str(there / "albert_config.json"))
+    assert config == read_config(f"{folder}/config.json")
+    convert(there, "hugging_face", back)
     shown = capsys.readouterr().out
-    assert "albert.pooler.bias" in shown
-    assert "bert/pooler/dense/bias" in shown
     row = next(line for line in shown.splitlines() if "seq_relationship/output_weights" in line)
     assert row.split()[0] == "sop_classifier.classifier.weight"
     assert row.split()[1:] == ["cls/seq_relationship/output_weights", "(2,", "48)"]
-    assert "its outputs differ by at most" in shown.splitlines()[-1]
+    assert shown.count("its outputs differ by at most 0.0e+00") == 2
+    content = pathlib.Path(folder, "model.safetensors").read_bytes()
+    assert f"; SHA-256 of model.safetensors: {hashlib.sha256(content).hexdigest()}\n" in shown
+    check_same_tensors(read_folder(back), folder_tensors(architecture, with_prefix=True))
+    assert read_json(pathlib.Path(back, "config.json"))["architectures"] == [architecture]
 
-    back = str(tmp_path / "back")
-    convert(tmp_path / "out", "hugging_face", back)
-    assert_same_weights(load_model(model.encoder.config, back)[0], model)
+
+def as_tf1(folder, with_config=True):
+    save_tf1_checkpoint(AlbertEncoder(tiny_config()), str(folder / "there"))
+    if with_config:
+        tiny_config().to_json_file(str(folder / "albert_config.json"))
+    return folder / "there"
 
 
-@pytest.mark.usefixtures("model")
-def test_refuses_another_format_than_from_says(tmp_path):
-    with pytest.raises(InputError, match=r"^--from=tf1: .*ours has the format hugging_face"):
-        convert_ours(tmp_path, from_="tf1")
-    assert not (tmp_path / "out").exists()
-    convert_ours(tmp_path, from_="hugging_face")
-    with pytest.raises(InputError, match=r"^--from=hugging_face: .*best has the format tf1"):
-        convert_ours(tmp_path, source=tmp_path / "out", from_="hugging_face")
+def with_exact_gelu(folder):
+    return write_folder(folder / "theirs", "AlbertModel", hidden_act="gelu")
+
+
+def of(name):
+    return lambda folder: save_ours(folder, MODELS[name](AlbertEncoder(tiny_config())))
+
+
+HUGGING_FACE = {"to": "hugging_face"}
+EXISTS = r"--output_checkpoint: '.*out.*' exists already"
+
+
+@pytest.mark.parametrize(
+    ("make", "changes", "message"),
+    [
+        (of("encoder"), {"from_": "tf1"}, r"^--from=tf1: .*ours has the format hugging_face"),
+        (as_tf1, {"from_": "hugging_face"}, "^--from=hugging_face: .*there has the format tf1"),
+        (of("token classifier"), {"dry_run": True}, "has no model with such"),
+        (
+            of("conditional span labeler"),
+            {"dry_run": True, **HUGGING_FACE},
+            "has no model with such",
+        ),
+        (
+            of("encoder"),
+            {"spm_model_file": "words/150.model"},
+            r"150 pieces; .* says vocab_size 97",
+        ),
+        (
+            lambda folder: as_tf1(folder, with_config=False),
+            HUGGING_FACE,
+            "expected --albert_config_file; there is no albert_config.json next to --i.*there$",
+        ),
+        (with_exact_gelu, {}, "hidden_act 'gelu_erf': the original's gelu is the tanh"),
+        (of("encoder"), {"output": "out/there"}, EXISTS),
+        (of("encoder"), {"output": "out", **HUGGING_FACE}, EXISTS),
+        (of("encoder"), {"output": "out/there.index", **HUGGING_FACE}, EXISTS),
+    ],
+)
+def test_what_is_refused_leaves_nothing(tmp_path, monkeypatch, make, changes, message):
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path("words").mkdir()
+    pathlib.Path("words/150.model").write_bytes(train_model())
+    pathlib.Path("out").mkdir()
+    pathlib.Path("out/there.index").write_text("notes")
+    source = make(tmp_path)
+    with refused(message, tmp_path):
+        convert(**{"source": source, "to": "tf1", "output": "out/model.ckpt-best", **changes})
+
+
+def test_weights_for_exact_gelu_are_the_originals_with_its_own_config(tmp_path):
+    tiny_config(num_hidden_groups=2, inner_group_num=2).to_json_file(str(tmp_path / "config"))
+    folder, output = with_exact_gelu(tmp_path), tmp_path / "out" / "ckpt"
+    convert(folder, "tf1", output, albert_config_file=str(tmp_path / "config"))
+    assert (tmp_path / "out" / "ckpt.index").exists()
 
 
 @pytest.mark.usefixtures("model")
@@ -132,54 +189,16 @@ def test_dry_run_shows_the_names_and_writes_nothing(tmp_path, capsys):
     assert capsys.readouterr().out.count("cls/predictions/output_bias") == 2
 
 
-@pytest.mark.parametrize(
-    ("to", "head"), [("tf1", "token classifier"), ("hugging_face", "conditional span labeler")]
-)
-def test_dry_run_refuses_what_would_not_be_written(tmp_path, to, head):
-    source = save_ours(tmp_path, MODELS[head](AlbertEncoder(tiny_config())))
-    with pytest.raises(InputError, match="has no model with such"):
-        convert(source, to, None, dry_run=True)
-
-
-@pytest.mark.usefixtures("model")
-@pytest.mark.parametrize(("to", "name"), [("tf1", "model.ckpt-best"), ("hugging_face", "")])
-def test_nothing_is_overwritten(tmp_path, to, name):
-    output = {"to": to, "output": tmp_path / "out" / name}
-    convert_ours(tmp_path, **output)
-    before = [path.read_bytes() for path in sorted((tmp_path / "out").iterdir())]
-    with pytest.raises(InputError, match=r"--output_checkpoint: '.*out.*' exists already"):
-        convert_ours(tmp_path, **output)
-    assert [path.read_bytes() for path in sorted((tmp_path / "out").iterdir())] == before
-    (tmp_path / "file").write_text("notes")
-    with pytest.raises(InputError, match="file' exists already"):
-        convert_ours(tmp_path, to="hugging_face", output=tmp_path / "file")
-
-
 @pytest.mark.parametrize("to", slow_except(TARGETS, "tf1"))
 def test_outputs_that_are_no_numbers_are_not_called_done(tmp_path, model, vocabulary, to, capsys):
     need(to)
     embeddings = model.encoder.weights[0]
     embeddings.assign(np.full(embeddings.shape, np.nan, np.float32))
     save_model(model, str(tmp_path / "diverged"))
-    with pytest.raises(InputError, match="best: not written: its outputs would differ by nan"):
+    with refused("best: not written: its outputs would differ by nan"):
         convert_ours(tmp_path, source=tmp_path / "diverged", to=to, spm_model_file=vocabulary)
     assert "wrote" not in capsys.readouterr().out
     assert not [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
-
-
-def test_hugging_face_folder_to_a_checkpoint_and_back(tmp_path, capsys):
-    folder = write_folder(tmp_path / "theirs", architecture := "AlbertForPreTraining")
-    there, back = str(tmp_path / "there" / "model.ckpt-best"), str(tmp_path / "back")
-    convert(folder, "tf1", there)
-    config_file = str(tmp_path / "there" / "albert_config.json")
-    assert read_config(config_file) == read_config(f"{folder}/config.json")
-    convert(there, "hugging_face", back)
-    shown = capsys.readouterr().out
-    assert shown.count("its outputs differ by at most 0.0e+00") == 2
-    content = pathlib.Path(folder, "model.safetensors").read_bytes()
-    assert f"; SHA-256 of model.safetensors: {hashlib.sha256(content).hexdigest()}\n" in shown
-    check_same_tensors(read_folder(back), folder_tensors(architecture, with_prefix=True))
-    assert read_json(pathlib.Path(back, "config.json"))["architectures"] == [architecture]
 
 
 def test_original_has_the_classifiers_names_for_multiple_choice(tmp_path):
@@ -299,7 +318,7 @@ def test_wordpiece_vocabulary_goes_along(tmp_path):
     # A tokenizer that is not ours is refused, unless the user chooses ours.
     for key in ("strip_accents", "tokenize_chinese_chars", "word_tokenizer_type"):
         change_json(theirs / "tokenizer_config.json", **{key: False})
-        with pytest.raises(InputError, match=f"tokenizer_config.json: key '{key}' is False; with"):
+        with refused(f"tokenizer_config.json: key '{key}' is False; with"):
             convert(theirs, "tf1", None, dry_run=True)
         convert(theirs, "tf1", None, dry_run=True, do_lower_case=True)
         change_json(theirs / "tokenizer_config.json", **{key: None})
@@ -316,60 +335,20 @@ def test_vocabulary_that_tokenizers_cannot_express_goes_alone(tmp_path, capsys):
 
 
 @pytest.mark.usefixtures("model")
-def test_vocabulary_goes_along(tmp_path, vocabulary):
-    folder, back = tmp_path / "theirs", tmp_path / "back" / "ckpt"
-    # An empty folder may be there, and what is next to it does not matter.
-    folder.mkdir()
-    (tmp_path / "spiece.model").write_bytes(b"other pieces")
-    convert_ours(tmp_path, to="hugging_face", output=folder, spm_model_file=vocabulary)
-    assert (tmp_path / "spiece.model").read_bytes() == b"other pieces"
-    # The folder brings its own.
-    convert(folder, "tf1", back)
-    content = pathlib.Path(vocabulary).read_bytes()
-    for path in (folder / "spiece.model", back.parent / "spiece.model"):
-        assert path.read_bytes() == content
-
-
-def test_vocabulary_of_another_size_is_refused(tmp_path, vocabulary):
-    save_model(AlbertEncoder(tiny_config(vocab_size=96)), str(tmp_path / "theirs"))
-    output = tmp_path / "out" / "ckpt"
-    with pytest.raises(InputError, match=r"97.model has 97 pieces; .* says vocab_size 96"):
-        convert(tmp_path / "theirs", "tf1", output, spm_model_file=vocabulary)
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.usefixtures("model")
-def test_config_is_needed_where_the_checkpoint_has_none(tmp_path):
-    convert_ours(tmp_path)
-    (tmp_path / "out" / "albert_config.json").unlink()
-    message = r"expected --albert_config_file; there is no albert_config.json next to --i.*out$"
-    with pytest.raises(InputError, match=message):
-        convert(tmp_path / "out", "hugging_face", tmp_path / "back")
-
-
 @pytest.mark.parametrize("by_folder", [True, False])
 def test_config_and_vocabulary_beside_a_checkpoint_are_taken(tmp_path, vocabulary, by_folder):
     theirs, there, back = tmp_path / "theirs", tmp_path / "there" / "ckpt", tmp_path / "back"
-    tokenizer_files = hugging_face_files(AlbertTokenizer(vocabulary), max_length=64)
-    save_model(AlbertEncoder(tiny_config()), str(theirs), contents=tokenizer_files)
+    # An empty folder may be there, and what is next to it does not matter.
+    theirs.mkdir()
+    (tmp_path / "spiece.model").write_bytes(b"other pieces")
+    convert_ours(tmp_path, to="hugging_face", output=theirs, spm_model_file=vocabulary)
+    assert (theirs / "spiece.model").read_bytes() == pathlib.Path(vocabulary).read_bytes()
     convert(theirs, "tf1", there)
     convert(there.parent if by_folder else there, "hugging_face", back)
     names = sorted(path.name for path in theirs.iterdir())
     assert len(names) == 6
     for name in names:
         assert (back / name).read_bytes() == (theirs / name).read_bytes()
-
-
-def test_exact_gelu_does_not_become_the_originals(tmp_path):
-    folder = write_folder(tmp_path / "theirs", "AlbertModel", hidden_act="gelu")
-    output = tmp_path / "out" / "ckpt"
-    with pytest.raises(InputError, match="hidden_act 'gelu_erf': the original's gelu is the tanh"):
-        convert(folder, "tf1", output)
-    assert not (tmp_path / "out").exists()
-    # With the original's own config the same weights are the original's model.
-    tiny_config(num_hidden_groups=2, inner_group_num=2).to_json_file(str(tmp_path / "config"))
-    convert(folder, "tf1", output, albert_config_file=str(tmp_path / "config"))
-    assert (tmp_path / "out" / "ckpt.index").exists()
 
 
 def test_saved_model_of_a_pretrainer_keeps_its_masked_lm_head(tmp_path, model, capsys):
@@ -391,25 +370,3 @@ def test_impossible_values_hide_no_difference():
     ours, theirs = np.array([1.0, -1e30]), np.array([1.5, -1e30])
     assert _difference(ours, theirs) == 0.5
     assert np.isnan(_difference(np.array([np.nan, 1.0]), theirs))
-
-
-@pytest.mark.slow
-def test_versions_and_what_goes_without_a_preprocessor(tmp_path, model, vocabulary, capsys):
-    out, encoder = tmp_path / "out", model.encoder
-    convert(save_ours(tmp_path, encoder), "saved_model", out)
-    before = (out / "encoder" / "1" / "fingerprint.pb").read_bytes()
-    source = save_ours(tmp_path, AlbertClassifier(encoder, num_classes=3))
-    convert(source, "saved_model", out, spm_model_file=vocabulary, do_lower_case=False)
-    shown = capsys.readouterr().out
-    assert shown.count("no vocabulary, therefore no preprocessor") == 1
-    assert "no place for them: albert_classifier/head/dense/bias, albert_classifier/h" in shown
-    versions = {str(path.relative_to(out)) for path in out.glob("*/*")}
-    assert versions == {"encoder/1", "encoder/2", "preprocessor/2"}
-    assert (out / "encoder" / "1" / "fingerprint.pb").read_bytes() == before
-    asset = out / "encoder" / "2" / "assets" / "97.model"
-    assert asset.read_bytes() == pathlib.Path(vocabulary).read_bytes()
-    preprocessor = tf.saved_model.load(str(out / "preprocessor" / "2"))
-    small, capitals = preprocessor(["abcd", "ABCD"])["input_word_ids"].numpy()
-    # Without lower-casing, capitals are unknown.
-    assert 1 in capitals
-    assert 1 not in small

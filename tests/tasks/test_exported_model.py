@@ -3,18 +3,17 @@
 import hashlib
 import json
 import re
-import shutil
 import sys
 
 import numpy as np
 import pytest
 
-from albert_tf.errors import InputError
 from albert_tf.model_folder import read_own
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.run import run
 from albert_tf.tasks.loading import load
 from tests.export.runtimes import need
+from tests.helpers import refused
 from tests.tasks.animals import make_options, pair_files
 
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json")
@@ -31,7 +30,7 @@ def test_export_without_tensorflow_text(trained, exported, tmp_path, monkeypatch
     texts = ["the old cat", "a rose"], ["near", "big"]
     received, expected = (load(str(place)).predict(*texts) for place in (tmp_path, exported))
     np.testing.assert_allclose(received.probabilities, expected.probabilities, atol=1e-6)
-    with pytest.raises(InputError, match=r"pip install 'tensorflow-text=="):
+    with refused(r"pip install 'tensorflow-text=="):
         load(str(exported / "text" / "1"))
 
 
@@ -97,10 +96,3 @@ def test_card_has_the_exports_metrics(form, weights, evaluations, data, trained,
     if is_saved_model:
         received = load(str(folder)).evaluate(pair_files(data)["dev_file"])
         assert received == pytest.approx(metrics, abs=1e-5)
-
-
-def test_folder_without_a_saved_model_is_refused(exported, tmp_path):
-    folder = tmp_path / "broken"
-    shutil.copytree(exported / "ids" / "1" / "assets", folder / "assets")
-    with pytest.raises(InputError, match=r"^load\(.*broken'\): holds no trained model"):
-        load(str(folder))

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import albert_tf
-from albert_tf.errors import InputError
 from tests.data.squad_file import to_records
+from tests.helpers import refused
 from tests.tasks import plants
 from tests.tasks.animals import read_table
 
@@ -59,7 +59,7 @@ def test_evaluates_data_in_memory_and_files(tuned, data):
     assert model.evaluate(data / "dev.tsv") == pytest.approx(results, rel=1e-5)
     renamed = [{"body": row["text_a"], "label": row["label"]} for row in dev]
     assert model.evaluate(renamed, text_column="body") == pytest.approx(results, rel=1e-5)
-    with pytest.raises(InputError, match=r"^dev\[0\]: unknown label 'stone'"):
+    with refused(r"^dev\[0\]: unknown label 'stone'"):
         model.evaluate([{"text": "a flint", "label": "stone"}])
 
 
@@ -89,23 +89,6 @@ def test_says_what_it_is(tuned, capsys):
     assert "Total params" in capsys.readouterr().out
 
 
-def test_exports_models_that_can_be_loaded(tuned, tmp_path):
-    model, _, _ = tuned
-    paths = model.export(tmp_path / "exported")
-    assert set(paths) == {"ids", "text"}
-    exported = albert_tf.load(paths["ids"])
-    texts = ["the old cat", "a big rose"]
-    received, expected = (each.predict(texts).probabilities for each in (exported, model))
-    np.testing.assert_allclose(received, expected, atol=1e-6)
-    assert "exported" in repr(exported)
-    with pytest.raises(InputError, match="an exported model cannot be exported again"):
-        exported.export(tmp_path / "again")
-    with pytest.raises(InputError, match="export_weights=float16: expected export_format=tflite"):
-        model.export(tmp_path / "again", weights="float16")
-    with pytest.raises(InputError, match="weights=int8: for OpenVINO, ranges are estimated"):
-        model.export(tmp_path / "again", "openvino", "int8")
-
-
 def test_answers_to_questions(trained, tmp_path, eagerly):
     plants.write_data(tmp_path)
     options = plants.make_options(tmp_path, tmp_path)
@@ -116,10 +99,10 @@ def test_answers_to_questions(trained, tmp_path, eagerly):
     assert model.evaluate(rows) == model.evaluate(options.train_file)
     (answer,) = model.predict_json("which plant", "the old oak sees a cat")
     assert set(answer) == {"answer", "start", "end", "score", "null_odds"}
-    with pytest.raises(InputError, match=r"^train\[0\]: not SQuAD: question is missing, expected"):
+    with refused(r"^train\[0\]: not SQuAD: question is missing, expected"):
         albert_tf.fine_tune(trained, [{"text": "a"}], **{**same, "output_dir": tmp_path / "new"})
     rows.append({**rows[0], "id": "new", "answers": {"text": [], "answer_start": []}})
-    with pytest.raises(InputError, match=r"^dev: expected data to choose null_score_diff_thresh"):
+    with refused(r"^dev: expected data to choose null_score_diff_thresh"):
         albert_tf.fine_tune(trained, rows, **{**same, "output_dir": tmp_path / "new"})
 
 
@@ -144,9 +127,8 @@ def test_answers_to_questions(trained, tmp_path, eagerly):
 def test_mistakes_are_one_line(data, trained, tmp_path, arguments, message):
     values = {"train": [{"text": "x", "label": label} for label in "ab"], **flags(data)}
     values |= {"output_dir": tmp_path / "out", "dev_fraction": 0.0, **arguments}
-    with pytest.raises(InputError, match=message):
+    with refused(message, tmp_path):
         albert_tf.fine_tune(str(trained / "best"), **values)
-    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
@@ -173,5 +155,5 @@ def test_parts_that_are_not_trainable_keep_their_values(data, trained, tmp_path,
 def test_what_has_no_head_needs_other_parts_to_train(data, trained, tmp_path):
     pairs = [{"text_a": "a cat", "text_b": "the old cat"}] * 20
     how = {**flags(data), "kind": "embedding", "output_dir": tmp_path / "out"}
-    with pytest.raises(InputError, match=r"^--trainable=head: embedding has no head; expected emb"):
+    with refused(r"^--trainable=head: embedding has no head; expected emb"):
         albert_tf.fine_tune(str(trained / "best"), pairs, trainable="head", **how)

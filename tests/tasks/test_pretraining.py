@@ -22,7 +22,7 @@ from albert_tf.tasks import common, conversion, pretraining_run
 from albert_tf.tasks.pretraining_run import LearningCheck, run, unigram_entropy
 from albert_tf.training import Evaluator, make_strategy
 from albert_tf.training.reports import read_reports
-from tests.helpers import tiny_config
+from tests.helpers import refused, tiny_config
 from tests.tasks.language import (
     LENGTH,
     make_dynamic_options,
@@ -84,7 +84,7 @@ def test_encoder_alone_starts_training_but_is_not_evaluated(language_data, tmp_p
     run(make_options(language_data, tmp_path / "run", **start))
     printed = capsys.readouterr().out
     assert "missing, initialised randomly: albert_pretrainer/masked_lm_head/" in printed
-    with pytest.raises(InputError, match=r"^--init_checkpoint: .*theirs .*lacks albert_pretraine"):
+    with refused(r"^--init_checkpoint: .*theirs .*lacks albert_pretraine"):
         run(make_options(language_data, tmp_path / "other", do_train=False, **start))
 
 
@@ -102,10 +102,8 @@ def test_folder_of_another_run_is_refused(options, tmp_path, monkeypatch, change
     folder = tmp_path / "run"
     monkeypatch.chdir(tmp_path)
     tiny_config(num_hidden_layers=3).to_json_file("other.json")
-    before = {path: path.read_bytes() for path in folder.rglob("*.json")}
-    with pytest.raises(InputError, match=f"^--output_dir={folder}: .*{message}"):
+    with refused(f"^--output_dir={folder}: .*{message}", folder):
         run(dataclasses.replace(options, **changes))
-    assert {path: path.read_bytes() for path in folder.rglob("*.json")} == before
 
 
 def test_resumed_run_warns_of_other_data(options, tmp_path, eagerly, capsys):
@@ -119,7 +117,7 @@ def test_resumed_run_warns_of_other_data(options, tmp_path, eagerly, capsys):
 
     # A folder of a classifier is refused.
     replace_own(str(tmp_path / "run" / "state"), options={"optimizer": "lamb", "task_name": "cola"})
-    with pytest.raises(InputError, match="another kind of run: one without sentence_objective"):
+    with refused("another kind of run: one without sentence_objective"):
         run(options)
 
 
@@ -139,7 +137,7 @@ def test_other_sizes_than_the_models_are_refused(language_data, tmp_path, sizes,
     config = tmp_path / "albert_config.json"
     tiny_config(num_hidden_layers=1, **sizes).to_json_file(str(config))
     changes = {"albert_config_file": str(config), **changes}
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         run(make_options(language_data, tmp_path / "out", **changes))
 
 
@@ -154,7 +152,7 @@ def test_bad_record_ends_the_run_with_one_line(language_data, tmp_path):
     path, changes = write_few(tmp_path, 40)
     spoil(path, 23, "input_ids", [97] * LENGTH)
     one_line = rf"^{path}, record 23: feature 'input_ids' has id 97, expected ids [^\n]*\Z"
-    with pytest.raises(InputError, match=one_line):
+    with refused(one_line):
         run(make_options(language_data, tmp_path / "out", **changes))
 
 
@@ -182,7 +180,7 @@ def test_evaluation_alone(language_data, tmp_path, trained, eagerly):
     best = f"{options.output_dir}/best"
     other = dataclasses.replace(alone, output_dir=str(tmp_path / "other"), init_checkpoint=best)
     assert run(other) == pytest.approx(metrics, rel=1e-5)
-    with pytest.raises(InputError, match="other: the folder holds no model"):
+    with refused("other: the folder holds no model"):
         run(dataclasses.replace(other, init_checkpoint=None))
 
 
@@ -269,7 +267,7 @@ def test_steps_are_compiled_on_a_gpu_by_default(
 
     monkeypatch.setattr(pretraining_run, "has_gpu", lambda: True)
     monkeypatch.setattr(pretraining_run, "make_evaluator", make_evaluator)
-    with pytest.raises(InputError, match=f"jit_compile {compiles}"):
+    with refused(f"jit_compile {compiles}"):
         run(make_options(language_data, tmp_path / "out", jit_compile=given))
 
 

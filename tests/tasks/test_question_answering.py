@@ -3,14 +3,13 @@ import json
 
 import pytest
 
-from albert_tf.errors import InputError
 from albert_tf.kinds import QuestionAnswering
 from albert_tf.kinds.registry import read_kind
 from albert_tf.tasks.fine_tuning.choices import complete
 from albert_tf.tasks.fine_tuning.run import run
 from albert_tf.tokenization import AlbertTokenizer
 from tests.data.squad_file import make_question, make_squad, questions_of, write_squad
-from tests.helpers import write_wordpiece
+from tests.helpers import refused, write_wordpiece
 from tests.tasks.plants import OTHERS, PLANTS, make_options, write_data
 
 
@@ -42,14 +41,8 @@ ROSE = ("the rose near", [make_question("a", [("rose", 4)])])
     ],
 )
 def test_contradictory_flags_are_refused(data, tmp_path, changes, message):
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         run(make_options(data, tmp_path / "out", **changes))
-
-
-def test_folder_without_a_model_is_refused(tmp_path):
-    options = make_options(tmp_path, tmp_path / "out", do_train=False, albert_config_file=None)
-    with pytest.raises(InputError, match="holds no fine-tuned model"):
-        run(options)
 
 
 @pytest.mark.parametrize(
@@ -61,15 +54,14 @@ def test_folder_without_a_model_is_refused(tmp_path):
 )
 def test_unusable_training_files_are_refused(data, tmp_path, paragraphs, message):
     path = write(tmp_path, *paragraphs)
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         run(make_options(data, tmp_path / "out", train_file=path))
 
 
 def test_export_without_a_threshold_is_refused_before_the_training(data, tmp_path):
     asked = {"predict_file": None, "do_eval": False, "export_dir": str(tmp_path / "exported")}
-    with pytest.raises(InputError, match="has no null_score_diff_threshold, which --do_eval wr"):
+    with refused("has no null_score_diff_threshold, which --do_eval wr", tmp_path):
         run(make_options(data, tmp_path / "out", "v2", **asked))
-    assert not (tmp_path / "out").exists()
 
 
 def test_version_1_with_faults_in_its_questions(data, tmp_path, eagerly, capsys):

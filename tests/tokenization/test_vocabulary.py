@@ -5,9 +5,9 @@ import unicodedata
 import pytest
 import sentencepiece
 
-from albert_tf.errors import InputError
 from albert_tf.tokenization import AlbertTokenizer, train_vocabulary
 from albert_tf.tokenization.hugging_face_tokenizer import hugging_face_files
+from tests.helpers import refused
 from tests.tokenization.conftest import make_sentences
 
 
@@ -96,7 +96,7 @@ def test_draws_from_all_sentences(tmp_path):
 )
 def test_sizes_that_the_text_does_not_give(model_file, vocab_size, message):
     model_file.write_bytes(b"before")
-    with pytest.raises(InputError, match=rf"^vocab_size={vocab_size}: {message}$"):
+    with refused(rf"^vocab_size={vocab_size}: {message}$"):
         train_vocabulary(["abcd"] * 5, str(model_file), vocab_size)
     assert model_file.read_bytes() == b"before"
     assert [path.name for path in model_file.parent.iterdir()] == [model_file.name]
@@ -107,5 +107,5 @@ def test_sizes_that_the_text_does_not_give(model_file, vocab_size, message):
 
 @pytest.mark.parametrize("sentences", [[], ["", " \n"], ["\u0301"], ["\x01\x02"], ["\u2585"]])
 def test_no_text(model_file, sentences):
-    with pytest.raises(InputError, match=r"^the input holds no text"):
+    with refused(r"^the input holds no text"):
         train_vocabulary(sentences, str(model_file), vocab_size=100)

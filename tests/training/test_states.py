@@ -6,10 +6,10 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.checkpoints.tensors import variables_by_path
-from albert_tf.errors import InputError, StoppedError
+from albert_tf.errors import StoppedError
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.training.states import States
-from tests.helpers import assert_same_weights, largest_file, tiny_config
+from tests.helpers import assert_same_weights, largest_file, refused, tiny_config
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_restores_all_or_nothing(tmp_path, pretrainer):
     assert_same_weights(other, pretrainer)
     wider = AlbertEncoder(tiny_config(sharing="attention", intermediate_size=81), seed=3)
     before = wider.get_weights()
-    with pytest.raises(InputError, match="intermediate/kernel' has shape"):
+    with refused("intermediate/kernel' has shape"):
         states_of(wider, tmp_path).restore_latest()
     for first, second in zip(before, wider.get_weights(), strict=True):
         np.testing.assert_array_equal(first, second)
@@ -69,7 +69,7 @@ def test_damaged_state_is_skipped_with_a_warning(tmp_path, pretrainer, capsys, p
     assert capsys.readouterr().err.startswith(f"warning: {path}: the file is damaged: ")
 
     (tmp_path / "step-1.safetensors").write_bytes(b"")
-    with pytest.raises(InputError, match=r"step-1\.safetensors: the file is damaged"):
+    with refused(r"step-1\.safetensors: the file is damaged"):
         states.restore_latest()
 
 
@@ -103,15 +103,6 @@ def test_changes_during_the_write_are_not_saved(tmp_path, pretrainer, monkeypatc
     assert states.restore_latest()
     for weight, value in zip(pretrainer.weights, before, strict=True):
         np.testing.assert_array_equal(weight, value)
-
-
-# A check finds it, too: test_loop.py.
-def test_failed_write_is_an_error_of_the_next_one(tmp_path, pretrainer):
-    (tmp_path / "file").write_text("")
-    states = states_of(pretrainer, tmp_path / "file" / "run")
-    states.start_saving(3)
-    with pytest.raises(StoppedError, match=r"run/step-3\.safetensors: cannot be written: "):
-        states.start_saving(4)
 
 
 def test_file_of_a_step_does_not_depend_on_what_was_saved_before(tmp_path, pretrainer):

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from albert_tf.errors import InputError
 from albert_tf.training import make_strategy, strategy
+from tests.helpers import refused
 
 
 def test_a_process_has_one_strategy_of_a_name():
@@ -38,14 +38,14 @@ def test_invalid_tf_config_is_named(monkeypatch, tf_config, message):
     monkeypatch.delenv("TF_CONFIG", raising=False)
     if tf_config is not None:
         monkeypatch.setenv("TF_CONFIG", tf_config)
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         make_strategy("multi_worker_mirrored")
 
 
 def test_missing_tpu_is_named():
-    with pytest.raises(InputError, match="tpu: expected the name of a TPU; received none"):
+    with refused("tpu: expected the name of a TPU; received none"):
         make_strategy("tpu", None)
-    with pytest.raises(InputError, match="tpu=local: there is no such TPU"):
+    with refused("tpu=local: there is no such TPU"):
         make_strategy("tpu", "local")
 
 

@@ -136,14 +136,6 @@ def test_evaluation_counts_every_row_once(strategy):
         np.testing.assert_allclose(in_fives[name], value, rtol=1e-5)
 
 
-@pytest.mark.slow
-def test_one_process_trains_models_of_different_losses_on_replicas():
-    train(make_trainer("mirrored"), random_pretraining_batches(1))
-    batch = {**random_inputs(batch_size=4), "label_ids": np.array([0, 1, 2, 0], np.int32)}
-    history = train(make_classifier_trainer("mirrored"), tf.data.Dataset.from_tensors(batch))
-    assert abs(history[0]["loss"] - np.log(3)) < 0.3
-
-
 def test_variable_that_the_loss_does_not_reach_stays(eagerly):
     loss = PretrainingLoss(sentence_objective=False)
     trainer = make_trainer("one_device", loss=loss)
@@ -206,17 +198,6 @@ def test_step_whose_loss_or_gradient_is_not_finite_is_skipped(loss, strategy, ji
     for before, after in zip(weights[1], weights[2], strict=True):
         np.testing.assert_array_equal(before, after)
     assert any((before != after).any() for before, after in zip(*weights[2:], strict=True))
-
-
-@pytest.mark.slow
-def test_several_steps_per_call_equal_single_steps():
-    batches = random_pretraining_batches(5)
-    at_once, one_by_one = (make_trainer("one_device", hidden_dropout_prob=0.1) for _ in range(2))
-    together = column(train(at_once, batches), "masked_lm_loss")
-    iterator = one_by_one.distribute(batches)
-    for loss in together:
-        total, weight = one_by_one.train_steps(iterator, 1)["masked_lm_loss"]
-        np.testing.assert_allclose(total / weight, [loss], rtol=1e-6)
 
 
 @pytest.mark.slow

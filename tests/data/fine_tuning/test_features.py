@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,7 +7,7 @@ from albert_tf.data.batches import make_batch, training_batches
 from albert_tf.data.fine_tuning.features import encode_choices, encode_examples, encode_pairs
 from albert_tf.data.fine_tuning.packing import pack_inputs
 from albert_tf.data.fine_tuning.tsv import Example
-from albert_tf.errors import InputError
+from tests.helpers import refused
 
 
 class NumberTokenizer:
@@ -57,7 +56,7 @@ def test_graphs_pack_the_same_rows(ids, are_pairs, max_seq_length):
 
 def test_choices_without_room_for_the_passage_are_refused():
     examples = [Example("0", "11", "21", "A", ("31", "32"))]
-    with pytest.raises(InputError, match=r"^max_seq_length=9: expected at least 10"):
+    with refused(r"^max_seq_length=9: expected at least 10"):
         encode_choices(examples, "AB", NumberTokenizer(), 9, max_qa_length=6)
 
 

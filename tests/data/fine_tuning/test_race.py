@@ -4,8 +4,8 @@ import pytest
 
 from albert_tf.data.fine_tuning.race import examples_of_article, natural_key
 from albert_tf.data.fine_tuning.task_table import RACE_TASK, select_level
-from albert_tf.errors import InputError
 from tests.data.race_folder import make_article, write_race
+from tests.helpers import refused
 
 
 def read(folder, split="dev", level="all"):
@@ -54,7 +54,7 @@ def write_article(folder, split, level, article):
 def test_mistakes_name_file_line_and_question(tmp_path, changes, message):
     write_race(tmp_path, together=True)
     write_article(tmp_path, "dev", "middle", make_article("middle1.txt", 2) | changes)
-    with pytest.raises(InputError, match=rf"middle/all.txt, .*{message}"):
+    with refused(rf"middle/all.txt, .*{message}"):
         read(tmp_path)
 
 
@@ -69,7 +69,7 @@ def test_mistakes_name_file_line_and_question(tmp_path, changes, message):
 def test_malformed_articles_are_refused(tmp_path, split, file, content, message):
     write_race(tmp_path, together=False)
     (tmp_path / split / file).write_text(content)
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         read(tmp_path, split)
 
 
@@ -78,20 +78,20 @@ def test_only_test_articles_may_lack_answers(tmp_path):
     examples = examples_of_article("", article, RACE_TASK.labels, "test")
     assert [example.label for example in examples] == [None, None]
     for split in ("train", "dev"):
-        with pytest.raises(InputError, match="expected 'answers', a list of texts"):
+        with refused("expected 'answers', a list of texts"):
             examples_of_article("", article, RACE_TASK.labels, split)
     write_race(tmp_path, together=True)
     write_article(tmp_path, "test", "middle", article)
-    with pytest.raises(InputError, match="some articles have answers and others none"):
+    with refused("some articles have answers and others none"):
         read(tmp_path, "test")
 
 
 def test_folders_without_questions_or_files_are_named(tmp_path):
     message = rf"^data_dir={tmp_path}: no file '{tmp_path}/dev/middle/all.txt'"
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         read(tmp_path)
     write_race(tmp_path, together=True)
     (tmp_path / "train/middle/all.txt").write_text("")
     write_article(tmp_path, "train", "high", make_article("high1.txt", 0))
-    with pytest.raises(InputError, match=rf"^{tmp_path}/train: holds no questions$"):
+    with refused(rf"^{tmp_path}/train: holds no questions$"):
         read(tmp_path, "train")

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from albert_tf.data.batches import evaluation_batches
 from albert_tf.data.fine_tuning.squad_questions import Answer, SquadExample, read_squad
-from albert_tf.data.fine_tuning.squad_windows import UNKNOWN_POSITION, encode_windows
+from albert_tf.data.fine_tuning.squad_windows import encode_windows
 from albert_tf.data.fine_tuning.windows import cut_windows
 from albert_tf.tokenization.in_graph import TokensWithOffsets
 from tests.data.squad_file import WordTokenizer, make_examples, make_windows, word_id
@@ -49,21 +49,6 @@ def test_all_departures_from_the_original():
     assert different == {("  Leading", "Leading"), ("中", "")}
 
 
-def test_layout_and_offsets_of_windows():
-    windows = make("May")
-    passages = ["The first ship left", "left in May ,", ", later ones followed"]
-    assert len(windows) == len(passages)
-    for window, passage in zip(windows, passages, strict=True):
-        assert (window.example_index, window.question_length) == (0, 4)
-        ids = [2, *spell("which", "ship"), 3, *spell(*passage.split()), 3]
-        assert window.input_ids.tolist() == ids
-        spans = list(zip(window.token_starts.tolist(), window.token_ends.tolist(), strict=True))
-        assert {*spans[:4], spans[-1]} == {(0, 0)}
-        assert [PASSAGE[start:end].strip() for start, end in spans[4:-1]] == passage.split()
-    labels = [window[-3:] for window in windows]
-    assert labels == [(0, 0, 1), (6, 6, 0), (0, 0, 1)]
-
-
 def test_a_long_question_keeps_its_front_and_an_empty_one_takes_no_room():
     question = "word " * 1000
     (window,) = make("ship", question=question, rule=(384, 128, 64))
@@ -90,13 +75,6 @@ def test_answer_spans_the_pieces_that_hold_it(text, found):
     assert PASSAGE[slice(*span)].strip() == found
 
 
-def test_labels_of_questions_without_an_answer():
-    unknown = (UNKNOWN_POSITION, UNKNOWN_POSITION, 0)
-    assert {window[-3:] for window in make("no such text")} == {unknown}
-    assert {window[-3:] for window in make(None)} == {unknown}
-    assert {window[-3:] for window in make(None, is_impossible=True)} == {(0, 0, 1)}
-
-
 def test_most_context_is_by_the_originals_measure():
     """A last window that is 127 tokens shorter loses tokens with a little less context elsewhere."""
     length, size, stride = 257, 256, 128
@@ -115,17 +93,6 @@ def test_most_context_is_by_the_originals_measure():
 
 
 SMALL = (13, 4, 3)
-
-
-def test_arrays_of_windows():
-    windows = encode_windows(make_examples(57), WordTokenizer(), *SMALL)
-    assert windows.token_is_max_context.dtype == bool
-    integers = [windows.input_ids, windows.token_starts, windows.token_ends]
-    assert {array.dtype for array in (*integers, *windows.labels.values())} == {np.dtype(np.int32)}
-    # Passages without tokens have no windows.
-    assert make("x", context=" \n ") == []
-    empty = encode_windows(make_examples(4), WordTokenizer(), *SMALL)
-    assert len(empty) == len(empty.input_ids) == len(empty.labels["is_impossible"]) == 0
 
 
 def test_prediction_batches_match_their_passages():

@@ -12,7 +12,7 @@ from albert_tf.errors import InputError
 from tests.data.fine_tuning.test_glue import read
 from tests.data.race_folder import make_article
 from tests.data.tfds_folder import glue_records, write_tfds
-from tests.helpers import shared_path
+from tests.helpers import refused, shared_path
 
 pytestmark = pytest.mark.filterwarnings("ignore:::tensorflow_datasets")
 
@@ -47,16 +47,6 @@ def test_real_rows_are_equal_from_both_sources(tmp_path, name, folder):
             assert [float(row.label) for row in received] == pytest.approx(scores)
         else:
             assert [row.label for row in received] == [row.label for row in rows]
-
-
-def test_label_names_and_order_of_rte(tmp_path):
-    task = find_task("rte")
-    rows = [
-        Example(str(number), f"premise {number}", "hypothesis", task.labels[number % 2])
-        for number in range(12)
-    ]
-    write_rows(task, tmp_path, {"train": rows})
-    assert read_tfds(task, "train", "", str(tmp_path)) == rows
 
 
 def test_sets_and_label_names_of_mnli(tmp_path):
@@ -117,23 +107,23 @@ def test_failure_without_a_network_is_quick_and_leaves_no_files(tmp_path, monkey
         raise ConnectionError("no route to\nhost")
 
     monkeypatch.setattr(tfds.core.DatasetBuilder, "download_and_prepare", fail)
-    with pytest.raises(InputError, match=r"'glue/cola' .*: no route to host$"):
+    with refused(r"'glue/cola' .*: no route to host$"):
         read_tfds(find_task("cola"), "dev", "", str(tmp_path))
 
 
 def test_missing_package_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
     message = "^the package tensorflow-datasets is not installed; pip install tensorflow-datasets "
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         read_tfds(find_task("cola"), "dev", "", None)
 
 
 def test_unknown_labels_and_damaged_files_are_refused(tmp_path):
     task = find_task("cola")
     write_rows(task, tmp_path, {"validation": [Example("", "a", None, "1")] * 9})
-    with pytest.raises(InputError, match=r"glue/cola, validation, record 0: unknown label '1'"):
+    with refused(r"glue/cola, validation, record 0: unknown label '1'"):
         read_tfds(dataclasses.replace(task, labels=("0", "2")), "dev", "", str(tmp_path))
     (path,) = tmp_path.rglob("*.tfrecord*")
     path.write_bytes(path.read_bytes()[:-5])
-    with pytest.raises(InputError, match=r"^'glue/cola' can be neither read nor"):
+    with refused(r"^'glue/cola' can be neither read nor"):
         read_tfds(task, "dev", "", str(tmp_path))

@@ -129,14 +129,6 @@ def test_nsp_keeps_unused_sentences_for_the_next_group():
         np.testing.assert_array_equal(np.concatenate(used), document.pieces)
 
 
-def test_nsp_has_a_second_segment_for_a_single_sentence():
-    other = numbered_document([4], first=2000)
-    (segments,) = segments_of(numbered_document([5]), SegmentConfig(64, "nsp"), other=other)
-    assert segments.a.tolist() == [0, 1, 2, 3, 4]
-    assert segments.b.tolist() == [2000, 2001, 2002, 2003]
-    assert segments.label == 1
-
-
 def test_none_has_one_segment_with_label_0():
     document = random_document()
     config = SegmentConfig(41, "none", short_seq_prob=0.0)
