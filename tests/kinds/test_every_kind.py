@@ -16,7 +16,6 @@ from sklearn import metrics
 import albert_tf
 from albert_tf.data.fine_tuning.tagged_text import TaggedText
 from albert_tf.data.fine_tuning.tags import Span
-from albert_tf.errors import InputError
 from albert_tf.files import read_json_lines
 from albert_tf.kinds import KINDS
 from albert_tf.kinds.registry import read_kind
@@ -26,7 +25,7 @@ from albert_tf.tasks.conversion import run as convert
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.run import run
 from tests.data.squad_file import questions_of
-from tests.helpers import change_kind
+from tests.helpers import change_kind, refused
 from tests.kinds.samples import SAMPLES
 from tests.tasks import plants
 from tests.tasks.animals import LABELS, read_table
@@ -284,14 +283,14 @@ def test_the_folder_of_another_pooling_or_task_is_refused(trained):
         message = (
             rf"--output_dir=.*: holds the checkpoints of a run with {name} {started}; --{name}"
         )
-        with pytest.raises(InputError, match=message):
+        with refused(message):
             run(dataclasses.replace(options, **{name: now}))
     other = trained("regression")[0]
     of_other = {name: getattr(other, name) for name in ("output_dir", "albert_config_file")}
-    with pytest.raises(InputError, match="a model of another task: task_name regression, but"):
+    with refused("a model of another task: task_name regression, but"):
         run(dataclasses.replace(options, **of_other))
     message = "--train_batch_size=16: expected 2 examples or more for each micro"
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         run(dataclasses.replace(options, accumulate_steps=16, output_dir=str(folder / "new")))
 
 
@@ -327,11 +326,11 @@ def test_prediction_needs_a_threshold(trained, tmp_path):
     asked = {"output_dir": str(out), "do_train": False, "do_eval": False, "do_predict": True}
     predicting = dataclasses.replace(options, **asked, export_dir=None)
     message = "has no null_score_diff_threshold, which --do_eval writes; expected it or --null"
-    with pytest.raises(InputError, match=message):
+    with refused(message):
         run(predicting)
     run(dataclasses.replace(predicting, null_score_diff_threshold=-1e9))
     assert set(json.loads((out / "predictions.json").read_text()).values()) == {""}
-    with pytest.raises(InputError, match=r"a run with head conditional; --head says simple"):
+    with refused(r"a run with head conditional; --head says simple"):
         run(dataclasses.replace(options, head="simple"))
 
 
@@ -373,7 +372,7 @@ def test_words_get_tags(trained):
         ([["a", 7]], r"^texts\[0\]\[1\]: expected a string; received int$"),
         ([["a", " "]], r"^texts\[0\]\[1\]: the word ' ' is white space; expected a word$"),
     ):
-        with pytest.raises(InputError, match=message):
+        with refused(message):
             model.predict(wrong)
 
 
