@@ -31,7 +31,7 @@ _CLIP_NORM = 1.0
 _MASKED_SHARE = 0.15
 _FIRST_ORDINARY_ID = 5
 # torch's label of a position without loss.
-NO_LABEL = -100
+_NO_LABEL = -100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -183,14 +183,14 @@ def torch_forms(compiled: bool, gathered: bool) -> tuple[Callable, Callable]:
     """Returns functions from model and batch to arguments, and from model and arguments to the loss."""
     import torch
 
-    make_inputs = _gathered_inputs if gathered else inputs_as_it_comes
+    make_inputs = _gathered_inputs if gathered else _inputs_as_it_comes
     forward = _gathered_loss if gathered else _loss_as_it_comes
     return make_inputs, torch.compile(forward) if compiled else forward
 
 
-def inputs_as_it_comes(model, batch: Mapping[str, np.ndarray]) -> dict[str, Any]:
+def _inputs_as_it_comes(model, batch: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """Returns the arguments of a model as it comes."""
-    labels = np.full_like(batch["input_ids"], NO_LABEL)
+    labels = np.full_like(batch["input_ids"], _NO_LABEL)
     rows, columns = np.nonzero(batch["masked_lm_weights"] > 0)
     positions = batch["masked_lm_positions"][rows, columns]
     labels[rows, positions] = batch["masked_lm_ids"][rows, columns]
