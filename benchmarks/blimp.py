@@ -12,7 +12,7 @@ count as wrong. The table ends with the baselines of BabyLM 2023 that learned fr
 import collections
 import dataclasses
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from albert_tf import command_line
@@ -23,12 +23,14 @@ with command_line.quiet_start():
 
     import albert_tf
     from albert_tf import files
+    from albert_tf.conversion import load_model
+    from albert_tf.data.pretraining.input_files import decompress, find_files
     from albert_tf.errors import InputError, name_place
     from albert_tf.options import check_ranges, option
-    from albert_tf.tasks.conversion import CheckpointOptions
+    from albert_tf.sources import find_model
+    from albert_tf.tasks.conversion import CheckpointOptions, find_companions
     from albert_tf.tokenization import Tokenizer
     from benchmarks.harness import markdown_table, processor
-    from benchmarks.pretrained import load_pretrained, read_lines
 
 # Zero-shot BLiMP accuracies of https://aclanthology.org/2023.conll-babylm.1
 _BASELINES = {"RoBERTa-base": 69.5, "OPT-125M": 62.6, "T5-base": 58.8}
@@ -58,6 +60,29 @@ class BlimpOptions(CheckpointOptions):
         check_ranges(self)
 
 
+def load_pretrained(options: CheckpointOptions) -> tuple[keras.Model, Tokenizer]:
+    """Loads a model as `albert_tf.load` names it, with the heads that it has, and its tokenizer."""
+    with name_place("--init_checkpoint"):
+        options = dataclasses.replace(options, init_checkpoint=find_model(options.init_checkpoint))
+    config, tokenizer = find_companions(options)
+    if tokenizer is None:
+        raise InputError(
+            "expected --spm_model_file or --vocab_file; there is no vocabulary next to "
+            f"--init_checkpoint={options.init_checkpoint}"
+        )
+    with name_place("--init_checkpoint"):
+        model, _ = load_model(config, options.init_checkpoint)
+    return model, tokenizer
+
+
+def _read_lines(patterns: Sequence[str]) -> Iterator[tuple[str, int, str]]:
+    """Yields the lines of UTF-8 files, also compressed, with their file and number."""
+    for path in (file.path for file in find_files(patterns)):
+        content = decompress(files.read_chunks(path), path)
+        for number, line in files.decode_lines(content, path, files.decode_strictly):
+            yield path, number, line
+
+
 def read_pairs(patterns: Sequence[str], per_paradigm: int | None) -> list[Pair]:
     """Returns the first pairs of each paradigm, or all, from files, glob patterns or folders.
 
@@ -66,7 +91,7 @@ def read_pairs(patterns: Sequence[str], per_paradigm: int | None) -> list[Pair]:
     """
     seen = collections.Counter()
     pairs = []
-    for path, number, line in read_lines(patterns):
+    for path, number, line in _read_lines(patterns):
         values = files.parse_json(line, path, number)
         try:
             paradigm = values["UID"]

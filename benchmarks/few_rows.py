@@ -13,7 +13,6 @@ missing ones, one after the other on one core.
 import csv
 import dataclasses
 import functools
-import hashlib
 import itertools
 import os
 import pathlib
@@ -26,11 +25,18 @@ import numpy as np
 import albert_tf
 from albert_tf import command_line
 from albert_tf.evaluation.metrics import METRICS
-from albert_tf.options import check_ranges, option
+from albert_tf.options import option
 from albert_tf.sources import find_model
 from albert_tf.tasks.loaded import Loaded
 from benchmarks.harness import check_choices, markdown_table
-from benchmarks.trainings import Line, Results, Run, finish
+from benchmarks.trainings import (
+    Line,
+    Results,
+    Run,
+    TrainingsOptions,
+    finish,
+    weights_checksum,
+)
 
 _RESULTS = pathlib.Path(__file__).with_name("few_rows.jsonl")
 _SETS = ("trec", "reviews", "films", "sms")
@@ -44,12 +50,10 @@ Rows = Sequence[tuple[str, str]]  # texts and labels
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FewRowsOptions:
+class FewRowsOptions(TrainingsOptions):
     """The options of this benchmark."""
 
     data_dir: str = option("Folder with a folder for each set.", "../shared/data/small")
-    work_dir: str = option("Folder for samples, and for checkpoints while a run lasts.", "few_rows")
-    model: str = option("Name or folder of the model to fine-tune.", "small_en")
     sets: tuple[str, ...] = option("Folders in --data_dir.", _SETS)
     rows: tuple[str, ...] = option(
         "Numbers of training rows; all for all.", ("100", "400", "2000", _ALL)
@@ -59,11 +63,10 @@ class FewRowsOptions:
         "Flags to add to the plain command, without dashes, to compare: learning_rate=1e-4.", ()
     )
     results: str = option("JSON lines of the finished trainings, which grow.", str(_RESULTS))
-    report: bool = option("Train nothing; print the table of --results.", False)
 
     def __post_init__(self):
         check_choices("rows", [name for name in self.rows if not name.isdigit()], [_ALL])
-        check_ranges(self)
+        super().__post_init__()
 
 
 def read_rows(path: str) -> Rows:
@@ -138,12 +141,12 @@ def _embed(model: str, texts: tuple[str, ...]) -> np.ndarray:
     return _embedder(model).embed(list(texts))
 
 
-def table(options: FewRowsOptions, lines: Sequence[Line]) -> str:
+def table(options: FewRowsOptions, results: Results) -> str:
     """Returns means of accuracy and macro F1, in percent, of the lines that `options` name."""
     table_rows = []
     for rows, name in itertools.product(options.rows, options.sets):
-        found = [line for line in lines if _key(options, name, rows).items() <= line.items()]
-        found = [line["scores"] for line in found if line["sample"] < options.samples]
+        lines = results.find(_key(options, name, rows))
+        found = [line["scores"] for line in lines if line["sample"] < options.samples]
         baselines = score_baselines(options, name, rows)
         cells = [_describe(scores) for scores in (found, *baselines)]
         table_rows.append([rows, name, *cells])
@@ -164,10 +167,8 @@ def _describe(scores: Sequence[Line]) -> str:
 
 
 def _key(options: FewRowsOptions, name: str, rows: str) -> Line:
-    """Returns what the lines of a cell share; a checksum tells snapshots of the weights apart."""
-    with open(os.path.join(find_model(options.model), "model.safetensors"), "rb") as file:
-        weights = hashlib.file_digest(file, "sha256").hexdigest()[:8]
-    flags = " ".join(options.flags)
+    """Returns what the lines of a cell share."""
+    flags, weights = " ".join(options.flags), weights_checksum(options.model)
     return {"program": _PROGRAM, "set": name, "rows": rows, "flags": flags, "weights": weights}
 
 
@@ -175,7 +176,7 @@ def _main(options: FewRowsOptions) -> None:
     results = Results(options.results)
     if not options.report:
         finish(make_runs(options), results, options.work_dir)
-    print(table(options, results.lines))
+    print(table(options, results))
 
 
 if __name__ == "__main__":

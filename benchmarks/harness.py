@@ -31,12 +31,8 @@ _LEAST_SECONDS = 0.2
 
 # Names of the tables -> Keras's dtype policies.
 KERAS_POLICIES = {"fp32": "float32", "bf16": "mixed_bfloat16"}
-# Inputs of Hugging Face's models -> ours.
-NAMES_THERE = {
-    "input_ids": "input_ids",
-    "attention_mask": "input_mask",
-    "token_type_ids": "segment_ids",
-}
+# To which all candidates clip the global norm of their gradients.
+CLIP_NORM = 1.0
 
 
 class Round(NamedTuple):
@@ -65,9 +61,6 @@ class Candidate:
     arguments: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     packages: Sequence[str] = ()  # in addition to `requirements.txt`
     environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
-
-
-TORCH = ("torch", "transformers")
 
 
 def check_choices(flag: str, received: Iterable[str], known: Collection[str]) -> None:
@@ -284,51 +277,6 @@ def markdown_table(
     ]
     lines.insert(1, rule)
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-
-
-def hugging_face_config(config: Any, classifier_dropout: float, **others: Any) -> Any:
-    """Returns the config of `transformers` for a model of the same shape and dropout.
-
-    An `albert_tf.AlbertConfig` that shares nothing is BERT's.
-    """
-    from transformers import AlbertConfig, BertConfig
-
-    same = (
-        *("vocab_size", "embedding_size", "hidden_size", "num_hidden_layers"),
-        *("num_attention_heads", "intermediate_size", "max_position_embeddings"),
-        *("initializer_range", "hidden_dropout_prob", "attention_probs_dropout_prob"),
-    )
-    make = BertConfig if config.sharing == "none" else AlbertConfig
-    return make(
-        **{name: getattr(config, name) for name in same},
-        classifier_dropout_prob=classifier_dropout,
-        hidden_act="gelu_new",
-        **others,
-    )
-
-
-def torch_device() -> str:
-    """Returns the device of PyTorch's candidates: a GPU if there is one, as TensorFlow takes.
-
-    There, float32 products may be computed in TF32, also as in TensorFlow.
-    """
-    import torch
-
-    torch.set_float32_matmul_precision("high")
-    return "cuda" if torch.cuda.is_available() else "cpu"
-
-
-def to_torch(array: Any) -> Any:
-    """Returns an array as a tensor on the device, int64 if it holds integers."""
-    import torch
-
-    tensor = torch.from_numpy(array).to(torch_device())
-    return tensor if tensor.is_floating_point() else tensor.long()
-
-
-def torch_inputs(batch: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the inputs of a batch of ours as int64 tensors under Hugging Face's names."""
-    return {theirs: to_torch(batch[ours]) for theirs, ours in NAMES_THERE.items()}
 
 
 def _serve(module: str, name: str, arguments: str) -> None:

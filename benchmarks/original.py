@@ -1,11 +1,9 @@
-"""Times what Google's original (github.com/google-research/albert) makes of text, in turns with ours.
+"""Times Google's original (github.com/google-research/albert) as it makes pre-training data.
 
-    python -m benchmarks.original ../albert pretraining_data --input_file=text.txt --output_file=out ...
-    python -m benchmarks.original ../albert squad dev-v2.0.json 30k-clean.model 1000
+    python -m benchmarks.original ../albert --input_file=text.txt --output_file=out ...
 
-The first argument is a clone. The flags of `pretraining_data` are the original's own; `squad` takes a
-file, a vocabulary and how many of its questions to cut into windows. Prints a line of JSON; imports are
-left out of the time.
+The first argument is a clone, the flags are the original's own. Prints a line of JSON; imports are left
+out of the time.
 
 The original was written for TensorFlow 1. Making data uses nothing that is gone, but its modules import
 such things: they are replaced by objects that do nothing. It needs the package `six`.
@@ -38,9 +36,11 @@ _MIB = 2**20
 _CONTRIB = "tensorflow.contrib"
 _GONE = ("tensorflow_hub", _CONTRIB, f"{_CONTRIB}.layers", f"{_CONTRIB}.tpu")
 _SCRIPT = "create_pretraining_data.py"
-
-# Of `run_squad_v2.py`.
-_MAX_SEQ_LENGTH, _DOC_STRIDE, _MAX_QUERY_LENGTH = 384, 128, 64
+# The columns of `compare`.
+HEADER = (
+    *("", "tokens", "seconds", "tokens/s", "x original", "CPU s", "tokens/CPU s"),
+    *("peak MiB", "worker MiB"),
+)
 
 
 @dataclasses.dataclass
@@ -94,9 +94,9 @@ def watch(command: Sequence[str], output: str = os.devnull) -> Usage:
 
 
 class Took(NamedTuple):
-    """What a run made, tokens or windows, and the resources that it used."""
+    """The tokens that a run made, and the resources that it used."""
 
-    count: int
+    tokens: int
     seconds: float
     cpu_seconds: float
     peak_mib: float
@@ -104,14 +104,8 @@ class Took(NamedTuple):
 
     @property
     def rate(self) -> float:
-        """What it made in a second."""
-        return self.count / self.seconds
-
-
-def header(unit: str) -> list[str]:
-    """Returns the columns of `compare`."""
-    rates = [f"{unit}/s", "x original", "CPU s", f"{unit}/CPU s"]
-    return ["", unit, "seconds", *rates, "peak MiB", "worker MiB"]
+        """Tokens per second."""
+        return self.tokens / self.seconds
 
 
 def compare(
@@ -129,13 +123,13 @@ def compare(
             print(f"{name}: {took[name][-1]}, load={os.getloadavg()[0]:.1f}", flush=True)
     rows, times = [], {}
     for name, runs in took.items():
-        count, seconds, cpu_seconds, *memory = map(statistics.median, zip(*runs, strict=True))
+        tokens, seconds, cpu_seconds, *memory = map(statistics.median, zip(*runs, strict=True))
         pairs = zip(runs, took.get(NAME, ()), strict=False)
         ratios = [one.rate / other.rate for one, other in pairs]
         times[name] = statistics.median(ratios) if ratios else math.nan
-        cells = [f"{count:,.0f}", f"{seconds:.1f}", f"{count / seconds:,.0f}"]
+        cells = [f"{tokens:,.0f}", f"{seconds:.1f}", f"{tokens / seconds:,.0f}"]
         cells += [f"{times[name]:.1f}" if ratios else "", f"{cpu_seconds:.1f}"]
-        cells += [f"{count / cpu_seconds:,.0f}", *(f"{mib:,.0f}" for mib in memory)]
+        cells += [f"{tokens / cpu_seconds:,.0f}", *(f"{mib:,.0f}" for mib in memory)]
         rows.append([name, *cells])
     return rows, times
 
@@ -147,11 +141,11 @@ def check(original_dir: str) -> None:
         raise InputError("--original_dir: the original needs the package six: pip install six")
 
 
-def run(original_dir: str, part: str, *arguments: str) -> Took:
-    """Runs a part of the original in a process of its own."""
+def run(original_dir: str, *flags: str) -> Took:
+    """Runs the original in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         output = f"{folder}/took.json"
-        command = [sys.executable, "-m", __name__, original_dir, part, *arguments]
+        command = [sys.executable, "-m", __name__, original_dir, *flags]
         usage = watch(command, output)
         *_, line = pathlib.Path(output).read_text().splitlines()
     return Took(**json.loads(line), peak_mib=usage.peak_mib)
@@ -168,8 +162,8 @@ def _find(original_dir: str) -> pathlib.Path:
     )
 
 
-def _import(folder: pathlib.Path, name: str) -> types.ModuleType:
-    """Imports a module of the original, which calls its package `albert` whatever the clone's name."""
+def _import(folder: pathlib.Path) -> types.ModuleType:
+    """Imports the script of the original, which calls its package `albert` whatever the clone's name."""
     import tensorflow.compat.v1 as tf1
 
     sys.modules |= {gone: mock.MagicMock() for gone in _GONE}
@@ -178,63 +172,35 @@ def _import(folder: pathlib.Path, name: str) -> types.ModuleType:
     package = types.ModuleType("albert")
     package.__path__ = [str(folder)]
     sys.modules["albert"] = package
-    return importlib.import_module(f"albert.{name}")
+    return importlib.import_module("albert.create_pretraining_data")
 
 
-def _pretraining_data(folder: pathlib.Path, arguments: list[str]) -> dict[str, Any]:
+def _make_data(folder: pathlib.Path, arguments: Sequence[str]) -> dict[str, Any]:
+    """Makes data in this process, and returns fields of `Took`."""
     import tensorflow as tf
     from absl import flags
 
-    script = _import(folder, "create_pretraining_data")
+    script = _import(folder)
     flags.FLAGS([_SCRIPT, *arguments])
-    took = _time(lambda: script.main(None))
+    start, cpu_start = time.monotonic(), time.process_time()
+    script.main(None)
+    took = {
+        "seconds": time.monotonic() - start,
+        "cpu_seconds": time.process_time() - cpu_start,
+    }
     mask = {"input_mask": tf.io.FixedLenFeature((flags.FLAGS.max_seq_length,), tf.int64)}
     records = tf.data.TFRecordDataset(flags.FLAGS.output_file).batch(1024)
     tokens = sum(
         int(tf.reduce_sum(tf.io.parse_example(batch, mask)["input_mask"])) for batch in records
     )
-    return took | {"count": tokens}
-
-
-def _squad(folder: pathlib.Path, arguments: list[str]) -> dict[str, Any]:
-    input_file, spm_model_file, num_questions = arguments
-    script, tokenization = _import(folder, "squad_utils"), _import(folder, "tokenization")
-    tokenizer = tokenization.FullTokenizer(None, True, spm_model_file)
-    examples = script.read_squad_examples(input_file, is_training=False)
-    step = max(1, len(examples) // int(num_questions))
-    with tempfile.TemporaryDirectory() as written:
-        writer = script.FeatureWriter(f"{written}/windows", is_training=False)
-        took = _time(
-            lambda: script.convert_examples_to_features(
-                examples[::step][: int(num_questions)],
-                tokenizer,
-                _MAX_SEQ_LENGTH,
-                _DOC_STRIDE,
-                _MAX_QUERY_LENGTH,
-                is_training=False,
-                output_fn=writer.process_feature,
-                do_lower_case=True,
-            )
-        )
-        writer.close()
-    return took | {"count": writer.num_features}
-
-
-def _time(work: Callable[[], Any]) -> dict[str, float]:
-    start, cpu_start = time.monotonic(), time.process_time()
-    work()
-    return {
-        "seconds": time.monotonic() - start,
-        "cpu_seconds": time.process_time() - cpu_start,
-    }
+    return took | {"tokens": tokens}
 
 
 def main() -> None:
-    """Runs one part."""
-    original_dir, part, *arguments = sys.argv[1:]
-    parts = {"pretraining_data": _pretraining_data, "squad": _squad}
+    """Prints what the original took."""
+    original_dir, *arguments = sys.argv[1:]
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
-        took = parts[part](_find(original_dir), arguments)
+        took = _make_data(_find(original_dir), arguments)
     print(json.dumps(took))
 
 

@@ -77,7 +77,7 @@ def _run_original(original_dir: str, text: bytes, flags: Sequence[str]) -> origi
     with tempfile.TemporaryDirectory() as folder:
         pathlib.Path(folder, "text.txt").write_text(text.decode(errors="ignore"))
         paths = (f"--input_file={folder}/text.txt", f"--output_file={folder}/out.tfrecord")
-        return original.run(original_dir, "pretraining_data", *paths, *flags)
+        return original.run(original_dir, *paths, *flags)
 
 
 def _measure_start_up(model: str) -> float:
@@ -117,7 +117,7 @@ def _main(options: PretrainingDataBenchmarkOptions) -> None:
             work[f"{masks}, {workers} workers"] = functools.partial(_run, start_up, given)
         rows, times = original.compare(work, options.rounds)
         title = f"length {length}, {copies} copies"
-        print(f"\n{title}\n\n{markdown_table(original.header('tokens'), rows)}\n", flush=True)
+        print(f"\n{title}\n\n{markdown_table(original.HEADER, rows)}\n", flush=True)
         for name, factor in times.items():
             if name.endswith(" 2 workers") and factor < _GOALS.get(copies, 0):
                 misses.append(f"{title}, {name}")

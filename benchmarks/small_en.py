@@ -1,7 +1,7 @@
 """Fine-tunes the shipped model on GLUE tasks, next to the same model without pre-training.
 
 Usage:
-    python -m benchmarks.small_en --glue_dir=glue --work_dir=small_en
+    python -m benchmarks.small_en --glue_dir=glue
 
 Both get the same hyperparameters, one row of `TASKS` each, and the same seeds; the third candidate is
 TF-IDF with logistic regression, or the cosine of TF-IDF vectors for STS-B's scores. The table has the
@@ -10,27 +10,43 @@ command runs the missing ones, one after the other on one core.
 """
 
 import dataclasses
-import hashlib
 import itertools
 import os
 import pathlib
 import statistics
-from collections.abc import Sequence
 
 import numpy as np
 
 from albert_tf import command_line
 from albert_tf.data.fine_tuning.task_table import find_task
 from albert_tf.evaluation.metrics import METRICS
-from albert_tf.options import check_ranges, option
+from albert_tf.options import option
 from albert_tf.sources import find_model
 from benchmarks.harness import check_choices, markdown_table
-from benchmarks.real_scores import Hyperparameters
-from benchmarks.trainings import Line, Results, Run, finish
+from benchmarks.trainings import (
+    Line,
+    Results,
+    Run,
+    TrainingsOptions,
+    finish,
+    weights_checksum,
+)
 
 _RESULTS = pathlib.Path(__file__).with_name("small_en.jsonl")
 _PRETRAINED, _RANDOM = "pre-trained", "random"
 _PROGRAMS = (_PRETRAINED, _RANDOM)
+
+
+@dataclasses.dataclass(frozen=True)
+class Hyperparameters:
+    """The hyperparameters of a task; flags of `run_classifier.py`."""
+
+    num_train_steps: int
+    warmup_steps: int
+    learning_rate: float
+    train_batch_size: int
+    max_seq_length: int
+
 
 # Small models take higher rates and more epochs than the paper's (Turc et al. 2019, Xia et al. 2023).
 TASKS = {
@@ -50,22 +66,17 @@ _METRICS = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SmallEnOptions:
+class SmallEnOptions(TrainingsOptions):
     """The options of this benchmark."""
 
     glue_dir: str = option("Folder with the GLUE tasks.", "glue")
-    work_dir: str = option("Folder for checkpoints while a run lasts.", "small_en")
-    model: str = option(
-        "Shipped name or Hugging Face folder of the model to fine-tune.", "small_en"
-    )
     tasks: tuple[str, ...] = option("Tasks.", tuple(TASKS))
     seeds: int = option("Number of trainings of each candidate and task.", 5, least=1)
     results: str = option("JSON lines of the finished trainings, which grow.", str(_RESULTS))
-    report: bool = option("Train nothing; print the table of --results.", False)
 
     def __post_init__(self):
         check_choices("tasks", self.tasks, TASKS)
-        check_ranges(self)
+        super().__post_init__()
 
 
 def make_runs(options: SmallEnOptions) -> list[Run]:
@@ -89,7 +100,7 @@ def make_runs(options: SmallEnOptions) -> list[Run]:
             flags["albert_config_file"] = f"{folder}/config.json"
             flags["spm_model_file"] = f"{folder}/spiece.model"
         command += [f"--{name}={value}" for name, value in flags.items()]
-        runs.append(Run({**_key(program, folder, task), "seed": seed}, command))
+        runs.append(Run({**_key(program, options.model, task), "seed": seed}, command))
     return runs
 
 
@@ -124,18 +135,14 @@ def score_tf_idf(task: str, glue_dir: str) -> dict[str, float]:
     return {metric: float(METRICS[metric](labels, predictions)) for metric in _METRICS[task]}
 
 
-def table(options: SmallEnOptions, lines: Sequence[Line]) -> str:
+def table(options: SmallEnOptions, results: Results) -> str:
     """Returns the scores, in percent, of the lines that have the hyperparameters of `TASKS`."""
     rows = []
-    folder = find_model(options.model)
     for task in options.tasks:
         baselines = score_tf_idf(task, options.glue_dir)
-        found = {
-            program: [line for line in lines if _key(program, folder, task).items() <= line.items()]
-            for program in _PROGRAMS
-        }
+        found = [results.find(_key(program, options.model, task)) for program in _PROGRAMS]
         for metric, baseline in baselines.items():
-            scores = [[100 * line["scores"][metric] for line in found[name]] for name in _PROGRAMS]
+            scores = [[100 * line["scores"][metric] for line in lines] for lines in found]
             cells = [
                 f"{statistics.median(each):.1f} ({min(each):.1f} to {max(each):.1f})"
                 if each
@@ -147,13 +154,12 @@ def table(options: SmallEnOptions, lines: Sequence[Line]) -> str:
     return markdown_table(header, rows, text_columns=2)
 
 
-def _key(program: str, folder: str, task: str) -> Line:
-    """Returns what the lines of a candidate share; a checksum tells snapshots of the weights apart."""
+def _key(program: str, model: str, task: str) -> Line:
+    """Returns what the lines of a candidate share."""
     hyperparameters = {**dataclasses.asdict(TASKS[task]), "mixed_precision": _PRECISION}
     key = {"program": program, "task": task, **hyperparameters}
     if program == _PRETRAINED:
-        with open(os.path.join(folder, "model.safetensors"), "rb") as file:
-            key["weights"] = hashlib.file_digest(file, "sha256").hexdigest()[:8]
+        key["weights"] = weights_checksum(model)
     return key
 
 
@@ -161,7 +167,7 @@ def _main(options: SmallEnOptions) -> None:
     results = Results(options.results)
     if not options.report:
         finish(make_runs(options), results, options.work_dir)
-    print(table(options, results.lines))
+    print(table(options, results))
 
 
 if __name__ == "__main__":

@@ -4,28 +4,25 @@ Each finished training adds one line. A later call skips those that have a line 
 was stopped.
 """
 
-import concurrent.futures
-import contextlib
 import dataclasses
+import hashlib
 import json
 import os
 import pathlib
+import resource
 import shutil
-import signal
-import statistics
 import subprocess
 import sys
-import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from albert_tf import files
 from albert_tf.errors import StoppedError
+from albert_tf.options import check_ranges, option
+from albert_tf.sources import find_model
 from benchmarks.harness import ROOT, processor
 
-RESULTS_FILE = "eval_results.json"
-_LOG = "log.txt"
-_SECONDS = ".seconds"
+_RESULTS_FILE, _LOG, _SECONDS = "eval_results.json", "log.txt", "seconds.txt"
 # Several processes share the machine better than their threads would.
 _ONE_CORE = dict.fromkeys(
     ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"), "1"
@@ -34,62 +31,22 @@ _ONE_CORE = dict.fromkeys(
 Line = Mapping[str, Any]
 
 
-class Children:
-    """Runs commands on one core each; all of them can be ended at once."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainingsOptions:
+    """The options that benchmarks of trainings share."""
 
-    def __init__(self):
-        self._running: set[subprocess.Popen] = set()
-        self._lock = threading.Lock()
-        self._stopping = False
+    work_dir: str = option("Folder for data and checkpoints while a run lasts.", "trainings")
+    model: str = option("Name or folder of the model to fine-tune.", "small_en")
+    report: bool = option("Train nothing; print the table of --results.", False)
 
-    def stop(self) -> None:
-        """Sends SIGTERM to all children, which save and end, and starts no more."""
-        with self._lock:
-            self._stopping = True
-            for child in self._running:
-                # Not `terminate`, which might reap the child while `run` waits for it.
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(child.pid, signal.SIGTERM)
-
-    def run(self, command: Sequence[str], log: pathlib.Path, done: pathlib.Path) -> None:
-        """Runs a Python command that writes `done` when it is finished; nothing if that exists.
-
-        Its output is added to `log`, and its CPU time to a file that `cpu_seconds` reads.
-
-        Raises:
-            StoppedError: it failed.
-            CancelledError: `stop` was called.
-        """
-        if done.exists():
-            return
-        with open(log, "a") as file:
-            with self._lock:
-                if self._stopping:
-                    raise concurrent.futures.CancelledError
-                child = subprocess.Popen(
-                    [sys.executable, *command],
-                    cwd=ROOT,
-                    env=os.environ | _ONE_CORE,
-                    stdout=file,
-                    stderr=subprocess.STDOUT,
-                )
-                self._running.add(child)
-            _, status, usage = os.wait4(child.pid, 0)
-            child.returncode = os.waitstatus_to_exitcode(status)
-            with self._lock:
-                self._running.remove(child)
-        with open(log.with_suffix(_SECONDS), "a") as file:
-            file.write(f"{usage.ru_utime + usage.ru_stime}\n")
-        if not done.exists():
-            if self._stopping:
-                raise concurrent.futures.CancelledError
-            lines = log.read_text(errors="replace").strip().splitlines()
-            raise StoppedError(f"{command[0]} failed: {lines[-1] if lines else ''} (see {log})")
+    def __post_init__(self):
+        check_ranges(self)
 
 
-def cpu_seconds(log: pathlib.Path) -> float:
-    """Returns the CPU seconds of all commands that had this log."""
-    return sum(map(float, log.with_suffix(_SECONDS).read_text().split()))
+def weights_checksum(model: str) -> str:
+    """Returns a checksum that tells snapshots of a model's weights apart."""
+    with open(os.path.join(find_model(model), "model.safetensors"), "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:8]
 
 
 class Results:
@@ -97,17 +54,16 @@ class Results:
 
     def __init__(self, path: str):
         self._path = path
-        self._lock = threading.Lock()
         self.lines: list[Line] = files.read_json_lines(path)
 
-    def find(self, key: Line) -> Line | None:
-        """Returns the first line that has all values of a key; None if there is none."""
-        return next((line for line in self.lines if key.items() <= line.items()), None)
+    def find(self, key: Line) -> list[Line]:
+        """Returns the lines that have all values of a key."""
+        return [line for line in self.lines if key.items() <= line.items()]
 
     def add(self, line: Line) -> None:
         """Appends a line."""
-        with self._lock, open(self._path, "a") as file:
-            self.lines.append(line)
+        self.lines.append(line)
+        with open(self._path, "a") as file:
             file.write(json.dumps(line) + "\n")
 
 
@@ -127,36 +83,55 @@ class Run:
 
 
 def finish(runs: Sequence[Run], results: Results, work_dir: str) -> None:
-    """Does the runs that have no line, one after the other, in folders of `work_dir`."""
-    children = Children()
-    # In a thread, so that a stopped command's CPU time is still counted.
-    with concurrent.futures.ThreadPoolExecutor(1) as thread:
+    """Does the runs that have no line, one after the other, in folders of `work_dir`.
+
+    Raises:
+        StoppedError: a command failed.
+    """
+    for number, run in enumerate(runs, start=1):
+        if results.find(run.key):
+            continue
+        folder = pathlib.Path(work_dir).resolve() / run.folder
+        folder.mkdir(parents=True, exist_ok=True)
+        done = folder / _RESULTS_FILE
+        if not done.exists():
+            _run_command(run.command, folder)
+        if run.evaluation:
+            done.unlink()
+            _run_command(run.evaluation, folder)
+        seconds = map(float, (folder / _SECONDS).read_text().split())
+        measured = {
+            "scores": files.read_json(str(done)),
+            "cpu_minutes": round(sum(seconds) / 60, 2),
+            "processor": processor(),
+        }
+        results.add({**run.key, **measured})
+        print(f"{number} of {len(runs)}: {json.dumps(results.lines[-1])}", flush=True)
+        shutil.rmtree(folder)
+
+
+def _run_command(command: Sequence[str], folder: pathlib.Path) -> None:
+    """Runs a Python command on one core, and adds its CPU seconds to a file, also if it is stopped."""
+    log, before = folder / _LOG, _seconds_of_children()
+    command = [sys.executable, *command, f"--output_dir={folder}"]
+    with (
+        open(log, "a") as file,
+        subprocess.Popen(
+            command, cwd=ROOT, env=os.environ | _ONE_CORE, stdout=file, stderr=subprocess.STDOUT
+        ) as child,
+    ):
         try:
-            for number, run in enumerate(runs, start=1):
-                if results.find(run.key):
-                    continue
-                folder = pathlib.Path(work_dir).resolve() / run.folder
-                folder.mkdir(parents=True, exist_ok=True)
-                command, log = [*run.command, f"--output_dir={folder}"], folder / _LOG
-                done = folder / RESULTS_FILE
-                thread.submit(children.run, command, log, done).result()
-                if run.evaluation:
-                    done.unlink()
-                    command = [*run.evaluation, f"--output_dir={folder}"]
-                    thread.submit(children.run, command, log, done).result()
-                measured = {
-                    "scores": files.read_json(str(done)),
-                    "cpu_minutes": round(cpu_seconds(log) / 60, 2),
-                    "processor": processor(),
-                }
-                results.add({**run.key, **measured})
-                print(f"{number} of {len(runs)}: {json.dumps(results.lines[-1])}", flush=True)
-                shutil.rmtree(folder)
+            child.wait()
         finally:
-            children.stop()
+            child.terminate()  # A training that is stopped saves and ends.
+            child.wait()
+            with open(folder / _SECONDS, "a") as seconds:
+                seconds.write(f"{_seconds_of_children() - before}\n")
+    if not (folder / _RESULTS_FILE).exists():
+        lines = log.read_text(errors="replace").strip().splitlines()
+        raise StoppedError(f"{command[1]} failed: {lines[-1] if lines else ''} (see {log})")
 
 
-def mean_and_spread(values: Sequence[float], digits: int = 1) -> str:
-    """Returns the mean and, of several values, the standard deviation, e.g. `87.3 ± 0.4`."""
-    mean = f"{statistics.mean(values):.{digits}f}"
-    return f"{mean} ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else mean
+def _seconds_of_children() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime

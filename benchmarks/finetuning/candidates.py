@@ -11,22 +11,18 @@ from typing import Any
 import numpy as np
 
 from benchmarks.finetuning.samples import Activity, Batch, Batching
-from benchmarks.harness import (
-    KERAS_POLICIES,
+from benchmarks.harness import KERAS_POLICIES, Candidate, Round, Step, timed
+from benchmarks.hugging_face import (
     TORCH,
-    Candidate,
-    Round,
-    Step,
     hugging_face_config,
-    timed,
     to_torch,
     torch_device,
     torch_inputs,
+    torch_update,
 )
 
 _LEARNING_RATE = 2e-5
 _NUM_CLASSES = 2
-_CLIP_NORM = 1.0
 
 
 def albert_tf_pass(
@@ -90,11 +86,9 @@ def transformers_pass(
     from transformers import AlbertForSequenceClassification
 
     shape = hugging_face_config(config, classifier_dropout=0.1, num_labels=_NUM_CLASSES)
-    device = torch_device()
-    model = AlbertForSequenceClassification(shape).to(device)
+    model = AlbertForSequenceClassification(shape).to(torch_device())
     forward = torch.compile(model, dynamic=True) if compiled else model
     inputs = [torch_inputs(batch) | {"labels": to_torch(batch["label_ids"])} for batch in batches]
-    in_bf16 = precision == "bf16"
 
     def predict() -> list[np.ndarray]:
         with torch.inference_mode():
@@ -103,23 +97,12 @@ def transformers_pass(
 
     if activity == "prediction":
         model.eval()
-        if in_bf16:
+        if precision == "bf16":
             model.bfloat16()
         return predict
     model.train()
-    optimizer = torch.optim.AdamW(model.parameters(), _LEARNING_RATE)
-
-    def train() -> None:
-        for batch in inputs:
-            optimizer.zero_grad()
-            with torch.autocast(device, torch.bfloat16, enabled=in_bf16):
-                loss = forward(**batch).loss
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), _CLIP_NORM)
-            optimizer.step()
-        loss.item()
-
-    return train
+    update = torch_update(model, lambda **batch: forward(**batch).loss, precision, _LEARNING_RATE)
+    return lambda: [update(**batch) for batch in inputs][-1].item()
 
 
 def start(

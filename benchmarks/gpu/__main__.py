@@ -61,7 +61,6 @@ class GpuOptions(StepOptions):
 
     data_dir: str = option("Folder of GLUE's tasks in the original layout.")
     parts: tuple[str, ...] = option("What to check and to time.", _PARTS)
-    preset: str = option("Size of the model, or a model with a config.", "base_v2")
     shapes: tuple[str, ...] = option("Batch sizes and lengths.", ("64x128", "32x512"))
     candidates: tuple[str, ...] = option("What `steps` times.", tuple(STEPS))
     peak_size: int = option("Rows of the large product's matrices.", 8192, least=1)
@@ -76,12 +75,12 @@ class GpuOptions(StepOptions):
 
 def _config(options: GpuOptions) -> AlbertConfig:
     """Returns the config of the model, without dropout."""
-    return next(options.workloads(options.preset)).albert_config
+    return next(options.workloads()).albert_config
 
 
 def time_steps(options: GpuOptions) -> None:
     """Prints a table for each precision and shape."""
-    for workload in options.workloads(options.preset):
+    for workload in options.workloads():
         given = {"workload": dataclasses.asdict(workload)}
         arguments = {name: dict(given) for name in options.candidates}
         if PEAK in arguments:
@@ -107,7 +106,7 @@ def time_steps(options: GpuOptions) -> None:
 def time_command(options: GpuOptions, folder: str) -> None:
     """Prints the rates that `run_pretraining.py` reports, in bfloat16."""
     options = dataclasses.replace(options, precisions=("bf16",))
-    for workload in options.workloads(options.preset):
+    for workload in options.workloads():
         flags = write_records(workload, 8 * workload.batch_size, folder)
         printed = run_script(
             "run_pretraining.py",

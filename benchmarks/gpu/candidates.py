@@ -7,7 +7,8 @@ import numpy as np
 
 from benchmarks.finetuning.candidates import albert_tf_pass, transformers_pass
 from benchmarks.finetuning.candidates import start as start_pass
-from benchmarks.harness import TORCH, Candidate, Round, Step, timed
+from benchmarks.harness import Candidate, Round, Step, timed
+from benchmarks.hugging_face import TORCH
 from benchmarks.pretraining.candidates import (
     Workload,
     albert_tf_step,

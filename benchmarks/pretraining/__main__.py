@@ -56,6 +56,7 @@ _HEADER = (
 class StepOptions:
     """The options of benchmarks of a pre-training step."""
 
+    preset: str = option("Size of the model, or a model with a config.", "base_v2")
     shapes: tuple[str, ...] = option("Batch sizes and lengths.", ("8x128", "2x512"))
     precisions: tuple[str, ...] = option("fp32, bf16 or both.", tuple(KERAS_POLICIES))
     rounds: int = option("Number of turns of each candidate.", 5, least=1)
@@ -66,12 +67,13 @@ class StepOptions:
         check_ranges(self)
         parse_shapes(self.shapes)
 
-    def workloads(self, preset: str) -> Iterator[Workload]:
-        """Yields a workload for each precision and shape."""
-        if preset in PRESETS:
-            config = AlbertConfig.from_preset(preset)
+    def workloads(self) -> Iterator[Workload]:
+        """Yields a workload, whose model has no dropout, for each precision and shape."""
+        if self.preset in PRESETS:
+            config = AlbertConfig.from_preset(self.preset)
         else:
-            config, _ = find_companions(CheckpointOptions(init_checkpoint=find_model(preset)))
+            folder = find_model(self.preset)
+            config, _ = find_companions(CheckpointOptions(init_checkpoint=folder))
         config = dataclasses.replace(
             config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
         )
@@ -84,7 +86,6 @@ class StepOptions:
 class PretrainingBenchmarkOptions(StepOptions):
     """The options of this benchmark."""
 
-    preset: str = option("Size of the model, or a model with a config.", "base_v2")
     candidates: tuple[str, ...] = option("Candidates to time.", tuple(CANDIDATES))
 
 
@@ -128,7 +129,7 @@ def _main(options: PretrainingBenchmarkOptions) -> None:
     if not set(options.candidates) & set(PRODUCTS):
         raise InputError(f"--candidates: expected one of {', '.join(PRODUCTS)} among them")
     module, misses = "benchmarks.pretraining.candidates", []
-    for workload in options.workloads(options.preset):
+    for workload in options.workloads():
         given = {"workload": dataclasses.asdict(workload)}
         arguments = dict.fromkeys(options.candidates, given)
         results = take_turns(module, arguments, options.rounds, options.steps)

@@ -12,26 +12,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.harness import (
-    KERAS_POLICIES,
+from benchmarks.harness import CLIP_NORM, KERAS_POLICIES, Candidate, Round, Step, timed
+from benchmarks.hugging_face import (
     TORCH,
-    Candidate,
-    Round,
-    Step,
     hugging_face_config,
-    timed,
     to_torch,
     torch_device,
     torch_inputs,
+    torch_update,
 )
 
 _LEARNING_RATE = 1e-4
-_CLIP_NORM = 1.0
 # BERT and ALBERT predict 15 % of a sequence's pieces.
 _MASKED_SHARE = 0.15
 _FIRST_ORDINARY_ID = 5
 # torch's label of a position without loss.
-NO_LABEL = -100
+_NO_LABEL = -100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,40 +153,29 @@ def transformers_step(workload: Workload, compiled: bool = False, gathered: bool
     is the strongest form: the head computes the masked positions only, and the update is one fused
     operator. `compiled` means the forward pass with its loss.
     """
-    import torch
     from transformers import AutoModelForPreTraining
 
     config = hugging_face_config(workload.albert_config, classifier_dropout=0.0)
-    device = torch_device()
-    model = AutoModelForPreTraining.from_config(config).train().to(device)
-    optimizer = torch.optim.AdamW(model.parameters(), _LEARNING_RATE, fused=gathered)
+    model = AutoModelForPreTraining.from_config(config).train().to(torch_device())
     make_inputs, forward = torch_forms(compiled, gathered)
     inputs = make_inputs(model, workload.batch())
-
-    def step() -> torch.Tensor:
-        optimizer.zero_grad()
-        with torch.autocast(device, torch.bfloat16, enabled=workload.precision == "bf16"):
-            loss = forward(model, **inputs)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), _CLIP_NORM)
-        optimizer.step()
-        return loss
-
-    return step
+    loss = functools.partial(forward, model)
+    update = torch_update(model, loss, workload.precision, _LEARNING_RATE, fused=gathered)
+    return functools.partial(update, **inputs)
 
 
 def torch_forms(compiled: bool, gathered: bool) -> tuple[Callable, Callable]:
     """Returns functions from model and batch to arguments, and from model and arguments to the loss."""
     import torch
 
-    make_inputs = _gathered_inputs if gathered else inputs_as_it_comes
+    make_inputs = _gathered_inputs if gathered else _inputs_as_it_comes
     forward = _gathered_loss if gathered else _loss_as_it_comes
     return make_inputs, torch.compile(forward) if compiled else forward
 
 
-def inputs_as_it_comes(model, batch: Mapping[str, np.ndarray]) -> dict[str, Any]:
+def _inputs_as_it_comes(model, batch: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """Returns the arguments of a model as it comes."""
-    labels = np.full_like(batch["input_ids"], NO_LABEL)
+    labels = np.full_like(batch["input_ids"], _NO_LABEL)
     rows, columns = np.nonzero(batch["masked_lm_weights"] > 0)
     positions = batch["masked_lm_positions"][rows, columns]
     labels[rows, positions] = batch["masked_lm_ids"][rows, columns]
@@ -258,7 +243,7 @@ def keras_hub_step(workload: Workload, jit_compile: bool = False, updates: int =
     task = keras_hub.models.AlbertMaskedLM(backbone)
     model = keras.Model(task.input, task.output)  # without the task's preprocessing of texts
     model.compile(
-        optimizer=keras.optimizers.Lamb(_LEARNING_RATE, global_clipnorm=_CLIP_NORM),
+        optimizer=keras.optimizers.Lamb(_LEARNING_RATE, global_clipnorm=CLIP_NORM),
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         jit_compile=jit_compile,
     )

@@ -13,15 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import psutil
 
-from benchmarks.harness import (
-    NAMES_THERE,
-    TORCH,
-    Candidate,
-    memory_mib,
-    time_step,
-    torch_device,
-    torch_inputs,
-)
+from benchmarks.harness import Candidate, memory_mib, time_step
+from benchmarks.hugging_face import NAMES_THERE, TORCH, torch_device, torch_inputs
 
 LABELS = ("negative", "positive")
 MAX_SEQ_LENGTH = 128

@@ -10,17 +10,16 @@ from tests.tokenization.conftest import make_sentences
 _VOCAB_SIZE = 250
 
 
-def write_pretrained(folder, **changes):
-    """Writes the folder of a run with its best model, and returns the model."""
+def write_pretrained(folder):
+    """Writes the folder of a run with its best model."""
     folder.mkdir()
     vocabulary = folder / "spiece.model"
     train_vocabulary(make_sentences(), str(vocabulary), vocab_size=_VOCAB_SIZE)
     sizes = {"vocab_size": _VOCAB_SIZE, "num_hidden_layers": 2, "initializer_range": 0.2}
-    config = tiny_config(**sizes, **changes)
+    config = tiny_config(**sizes)
     model = AlbertPretrainer(AlbertEncoder(config, seed=1), seed=2)
     contents = {"spiece.model": vocabulary.read_bytes()}
     save_model(model, str(folder / "best"), contents=contents)
-    return model
 
 
 def rounds_of(*seconds):

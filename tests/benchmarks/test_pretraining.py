@@ -50,7 +50,7 @@ def test_missed_goals_are_named():
 def test_gathered_loss_is_that_of_the_model_as_it_comes(changes):
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
-    from benchmarks.harness import hugging_face_config
+    from benchmarks.hugging_face import hugging_face_config
 
     torch.manual_seed(1)
     config = hugging_face_config(tiny_config(**changes), classifier_dropout=0.0)

@@ -1,30 +1,22 @@
 """Benchmarks that train one model after the other: which runs, in which order, and their tables."""
 
 import csv
-import dataclasses
 import json
 
-from albert_tf.data.fine_tuning.squad_questions import read_squad
-from benchmarks import few_rows, real_scores, small_en
+import pytest
+
+from albert_tf.errors import StoppedError
+from benchmarks import few_rows, small_en
 from benchmarks.few_rows import FewRowsOptions
-from benchmarks.real_scores import RealScoresOptions, split_squad
 from benchmarks.small_en import SmallEnOptions
 from benchmarks.trainings import Results, Run, finish
 from tests.benchmarks.samples import cells_of
-from tests.helpers import refused
 
 
 def write_rows(path, header, rows, delimiter=","):
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "w", newline="") as file:
         csv.writer(file, delimiter=delimiter).writerows([header, *rows])
-
-
-def real_options(folder, **changes):
-    names = {"glue_dir": "glue", "work_dir": "work", "squad_file": "squad.json"}
-    names |= {"model_dir": "model", "results": "results.jsonl"}
-    values = {name: str(folder / file) for name, file in names.items()}
-    return RealScoresOptions(**{**values, "tasks": ("mrpc",), "seeds": 1, **changes})
 
 
 def test_finished_runs_are_not_repeated(tmp_path):
@@ -44,57 +36,12 @@ def test_finished_runs_are_not_repeated(tmp_path):
     assert (tmp_path / "results.jsonl").read_text() == content
 
 
-def test_programs_take_turns_with_the_same_hyperparameters(tmp_path):
-    options = real_options(tmp_path, tasks=("cola", "sts-b"), seeds=2)
-    runs = real_scores.make_runs(options, "model")
-    expected = [("cola", 1, "albert_tf"), ("cola", 1, "transformers"), ("cola", 2, "albert_tf")]
-    keys = [(run.key["task"], run.key["seed"], run.key["program"]) for run in runs]
-    assert keys[:3] == expected
-    assert len({run.folder for run in runs}) == len(runs) == 8
-    ours, theirs = (set(run.command) for run in runs[:2])
-    assert {flag for flag in theirs if flag.startswith("--")} < ours
-    assert "--num_train_steps=1000" in theirs
-
-
-def test_table_has_the_lines_of_these_hyperparameters(tmp_path):
-    options = real_options(tmp_path, tasks=("mrpc", "cola"), seeds=2)
-    values = dataclasses.asdict(real_scores.TASKS["mrpc"])
-    lines = [
-        {
-            **{"program": program, "task": "mrpc", "seed": seed, **values},
-            **{"scores": {"accuracy": accuracy + seed / 100, "f1": 0.5}, "cpu_minutes": 2.5},
-        }
-        for program, accuracy in (("albert_tf", 0.8), ("transformers", 0.79))
-        for seed in (2, 1)
-    ]
-    lines.append({**lines[0], "num_train_steps": 3})
-    rows = cells_of(real_scores.table(options, lines))
-    assert rows[2][:5] == ["mrpc", "accuracy", "300", "81.5 ± 0.7", "80.5 ± 0.7"]
-    assert rows[2][5:] == ["81.0, 82.0", "80.0, 81.0", "2.5 / 2.5"]
-    assert rows[3][:4] == ["cola", "matthews_corrcoef", "1000", ""]
-
-
-def test_every_fifth_article_of_squad_is_evaluated_on_with_its_answerable_questions(tmp_path):
-    articles = []
-    for number in range(11):
-        answers = [{"text": "a word", "answer_start": 0}]
-        questions = [
-            {"id": f"{number}-{kind}", "question": "which", "answers": of_kind}
-            for kind, of_kind in (("with", answers), ("without", []))
-        ]
-        articles.append({"title": "", "paragraphs": [{"context": "a word", "qas": questions}]})
-    (tmp_path / "squad.json").write_text(json.dumps({"version": "2.0", "data": articles}))
-    paths = split_squad(str(tmp_path / "squad.json"), str(tmp_path / "data"))
-    assert list(paths) == ["train_file", "predict_file"]
-    ids = [[example.id for example in read_squad(path)] for path in paths.values()]
-    assert ids[1] == ["0-with", "5-with", "10-with"]
-    assert sorted(ids[0] + ids[1]) == sorted(f"{n}-with" for n in range(11))
-
-
-def test_a_missing_model_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(real_scores, "_PACKAGE", "no_such_package")
-    with refused("--model_dir: expected a folder, or the package no_such"):
-        real_scores._main(real_options(tmp_path, model_dir=None))
+def test_a_failed_run_is_named_with_its_last_line_and_adds_no_result(tmp_path):
+    results = Results(str(tmp_path / "results.jsonl"))
+    runs = [Run({"task": "a"}, ["-c", "raise SystemExit('no such task')"])]
+    with pytest.raises(StoppedError, match="failed: no such task"):
+        finish(runs, results, str(tmp_path / "work"))
+    assert not results.lines
 
 
 def test_median_of_the_shipped_model_stands_beside_what_words_alone_give(tmp_path):
@@ -104,12 +51,12 @@ def test_median_of_the_shipped_model_stands_beside_what_words_alone_give(tmp_pat
     options = SmallEnOptions(tasks=("sst-2",), glue_dir=str(tmp_path), seeds=3)
     runs = small_en.make_runs(options)
     assert [run.key["program"] for run in runs] == ["pre-trained"] * 3 + ["random"] * 3
-    lines = [
-        {**run.key, "scores": {"accuracy": accuracy}}
-        for run, accuracy in zip(runs[:3], (0.9, 0.7, 0.8), strict=True)
-    ]
-    lines.append({**lines[0], "weights": "of another snapshot", "scores": {"accuracy": 0.1}})
-    rows = cells_of(small_en.table(options, lines))
+    results = Results(str(tmp_path / "results.jsonl"))
+    for run, accuracy in zip(runs[:3], (0.9, 0.7, 0.8), strict=True):
+        results.add({**run.key, "scores": {"accuracy": accuracy}})
+    other = {"weights": "of another snapshot", "scores": {"accuracy": 0.1}}
+    results.add({**results.lines[0], **other})
+    rows = cells_of(small_en.table(options, results))
     assert rows[2] == ["sst-2", "accuracy", "80.0 (70.0 to 90.0)", "", "100.0"]
 
 

@@ -1,1 +1,0 @@
-"""The paper's ablations at a scale that two cores can train."""
