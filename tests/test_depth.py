@@ -46,12 +46,16 @@ def test_commands_take_the_depth(shallow, tmp_path):
 
 
 def test_an_untrained_depth_is_said(capsys):
-    albert_tf.load("medium_en", num_hidden_layers=3)
+    for number in (3, 5):
+        albert_tf.load("medium_en", num_hidden_layers=number)
     AlbertPretrainer.from_preset("small_en", num_hidden_layers=5)
+    config = AlbertEncoder.from_preset("small_en").config.with_layers(7)
+    albert_tf.load_checkpoint(AlbertEncoder(config), "small_en")
+    every = "4, 6, 8, 12"
     assert capsys.readouterr().err.splitlines() == [
         f"warning: num_hidden_layers={number}: the model was trained with {trained}, so it needs "
         "training with this number"
-        for number, trained in ((3, "4 to 12"), (5, "6"))
+        for number, trained in ((3, every), (5, every), (5, "6"), (7, "6"))
     ]
 
 
@@ -62,17 +66,31 @@ def test_an_untrained_depth_is_said(capsys):
             {"num_hidden_groups": 2},
             "num_hidden_layers=4: expected layers that share all .* num_hidden_groups 2",
         ),
-        ({"trained_num_hidden_layers": [4]}, r"trained_num_hidden_layers \[4\] is not two numbers"),
-        ({"trained_num_hidden_layers": 4}, "trained_num_hidden_layers 4 is not two numbers"),
+        *(
+            (
+                {"trained_num_hidden_layers": wrong},
+                rf".*/config.json: .* {pattern} is not a list of",
+            )
+            for wrong, pattern in (("4", "'4'"), (4, "4"), (["4"], r"\['4'\]"))
+        ),
     ],
 )
 def test_a_depth_that_a_config_does_not_allow_is_refused(tmp_path, changes, message):
     folder = shutil.copytree(find_model("medium_en"), tmp_path / "model")
     change_json(folder / "config.json", **changes)
-    with refused(f"{folder}/config.json: {message}"):
+    with refused(rf"^load\('{folder}'\): {message}"):
         albert_tf.load(folder, num_hidden_layers=4)
 
 
-def test_a_size_of_blocks_of_their_own_is_refused():
-    with refused(r"num_hidden_layers=3: expected .* have sharing 'none'"):
-        AlbertEncoder.from_preset("bert_base", num_hidden_layers=3)
+@pytest.mark.parametrize(
+    ("name", "number", "message"),
+    [
+        ("bert_base", 3, "num_hidden_layers=3: expected .* have sharing 'none'"),
+        ("medium_en", 0, "num_hidden_layers 0 is not a positive integer"),
+        ("medium_en", "4", "num_hidden_layers '4' is not a positive integer"),
+        ("medium_en", 10**5, "num_hidden_layers 100000 x .* expected at most 10000"),
+    ],
+)
+def test_a_wrong_depth_is_refused(name, number, message):
+    with refused(rf"^AlbertEncoder.from_preset\('{name}'\): {message}"):
+        AlbertEncoder.from_preset(name, num_hidden_layers=number)

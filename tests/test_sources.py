@@ -80,7 +80,9 @@ def test_a_file_system_that_cannot_be_read_is_named():
 
 
 def test_an_unknown_name_says_what_it_could_be():
-    message = r"'no_such_model' is neither a folder or checkpoint, nor a model .*\(small_en\)"
+    message = (
+        r"'no_such_model' is neither a folder or checkpoint, nor a model .*\(medium_en, small_en\)"
+    )
     for load in (albert_tf.load, AlbertEncoder.from_preset, AlbertTokenizer.from_preset):
         with refused(message) as error:
             load("no_such_model")

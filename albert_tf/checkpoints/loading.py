@@ -3,7 +3,6 @@
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import keras
 import tensorflow as tf
@@ -30,7 +29,7 @@ from albert_tf.model_folder import read_config as read_values
 from albert_tf.options.parts import FormatName
 from albert_tf.sources import find_model
 
-# The least and the greatest number of layers that a model was trained for, where they are not one.
+# The numbers of layers that a model was trained with, if there are several.
 _TRAINED_LAYERS = "trained_num_hidden_layers"
 # What names begin with -> whose checkpoint of TensorFlow it is.
 _OF_TENSORFLOW = {SHARED: BrightmartReader, "bert/": OriginalReader}
@@ -118,20 +117,19 @@ def find_config(path: str) -> str | None:
     return next(filter(tf.io.gfile.exists, paths), None)
 
 
-def read_config(path: str, num_hidden_layers: int | None = None) -> AlbertConfig:
+def read_config(path: str) -> AlbertConfig:
     """Reads a published `albert_config.json`, or the `config.json` of Hugging Face or KerasHub.
 
     Their keys tell them apart. `gelu` means another function in each (docs/fidelity.md).
 
-    Args:
-        path: the file.
-        num_hidden_layers: how often the shared block is applied, if not as often as the file says. A
-            warning says so if it was not trained for that.
-
     Raises:
-        InputError: the file cannot be read or does not describe a model that we have, or its layers have
-            weights of their own and `num_hidden_layers` is given.
+        InputError: the file cannot be read or does not describe a model that we have.
     """
+    return _read_config(path)[0]
+
+
+def _read_config(path: str) -> tuple[AlbertConfig, list[int]]:
+    """Returns a config, and the numbers of layers that its model was trained with."""
     values = read_values(path)
     with name_place(path):
         if is_hugging_face(values):
@@ -140,24 +138,24 @@ def read_config(path: str, num_hidden_layers: int | None = None) -> AlbertConfig
             config = keras_hub.config_from_dict(values)
         else:
             config = AlbertConfig.from_dict(values)
-        changed = config.with_layers(num_hidden_layers)
-        least, most = _trained_layers(values) or (config.num_hidden_layers,) * 2
-    if num_hidden_layers is not None and not least <= num_hidden_layers <= most:
+        trained = values.get(_TRAINED_LAYERS, [config.num_hidden_layers])
+        if not isinstance(trained, list) or not all(isinstance(each, int) for each in trained):
+            raise InputError(f"{_TRAINED_LAYERS} {trained!r} is not a list of numbers")
+    return config, trained
+
+
+def _warn_of_depth(config: AlbertConfig, path: str) -> None:
+    """Warns if the weights at a path were not trained with a config's number of layers."""
+    file, number = find_config(path), config.num_hidden_layers
+    try:
+        trained = _read_config(file)[1] if file else [number]
+    except InputError:
+        return  # The file is not that of this model, whose config is elsewhere.
+    if number not in trained:
         warn(
-            f"num_hidden_layers={num_hidden_layers}: the model was trained with {least}"
-            f"{f' to {most}' if most > least else ''}, so it needs training with this number"
+            f"num_hidden_layers={number}: the model was trained with "
+            f"{', '.join(map(str, trained))}, so it needs training with this number"
         )
-    return changed
-
-
-def _trained_layers(values: Mapping[str, Any]) -> tuple[int, int] | None:
-    match values.get(_TRAINED_LAYERS):
-        case None:
-            return None
-        case [int(least), int(most)] if 0 < least <= most:
-            return least, most
-        case received:
-            raise InputError(f"{_TRAINED_LAYERS} {received!r} is not two numbers such as [4, 12]")
 
 
 def load_checkpoint(model: keras.Model, path: str) -> LoadReport:
@@ -251,6 +249,7 @@ def load_reader(
                 f"{reader.prefix}: holds '{name}', for which the model of this config has no place"
             )
     assign(wanted, values)
+    _warn_of_depth(encoder.config, reader.prefix)
     return LoadReport(
         prefix=reader.prefix,
         format_name=reader.format_name,

@@ -75,7 +75,7 @@ class BaseModel(keras.Model, abc.ABC):
                 `albert_tf.load`, such as `small_en`: a name, or a folder with a checkpoint that
                 `albert_tf.load_checkpoint` reads, and its config.
             reset_head: whether the head is a new one, whatever the folder holds.
-            num_hidden_layers: how often the shared block is applied, as for `albert_tf.load`.
+            num_hidden_layers: number of layers, as for `albert_tf.load`.
             **kwargs: arguments of the constructor but for the encoder or its config, such as
                 `num_classes` of a classifier, by default that of the folder's head.
 
@@ -89,7 +89,8 @@ class BaseModel(keras.Model, abc.ABC):
         preset = as_path(preset)
         place = f"{cls.__name__}.from_preset({preset!r})"
         if preset in PRESETS:
-            config = AlbertConfig.from_preset(preset).with_layers(num_hidden_layers)
+            with name_place(place):
+                config = AlbertConfig.from_preset(preset).with_layers(num_hidden_layers)
             model = cls.from_encoder_config(config, **kwargs)
             warnings.warn(
                 f"{place}: a size without weights; all of them are initialised randomly",
@@ -117,7 +118,7 @@ class BaseModel(keras.Model, abc.ABC):
                         f"num_classes={given}: the folder's head has {stored}; reset_head=True "
                         "initialises a new head"
                     )
-            config = read_config(config_file, num_hidden_layers)
+            config = read_config(config_file).with_layers(num_hidden_layers)
             model = cls.from_encoder_config(config, **kwargs)
             report = load_checkpoint(
                 getattr(model, "encoder", model) if reset_head else model, path

@@ -48,11 +48,11 @@ class LoopOptions:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DepthOptions:
-    """How deep a named model is."""
+    """The depth of a model."""
 
     num_hidden_layers: int | None = option(
-        "Number of applications of the shared block of a model; medium_en was trained for 4 to 12. "
-        "Default: as its config says.",
+        "Number of layers, for a model whose layers share all weights; medium_en was trained with 4, 6, "
+        "8 and 12. Default: as its config says.",
         None,
         least=1,
     )

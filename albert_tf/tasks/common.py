@@ -101,7 +101,8 @@ def find_init_model(options: _Options) -> _Options:
 def load_config(options: TrainingOptions) -> AlbertConfig:
     """Reads the model's config, checks it against the options, and sets the dropout."""
     with name_place("--albert_config_file"):
-        config = read_config(options.albert_config_file, options.num_hidden_layers)
+        config = read_config(options.albert_config_file)
+    config = config.with_layers(options.num_hidden_layers)
     if config.type_vocab_size < 2:
         raise InputError(
             f"{options.albert_config_file}: type_vocab_size {config.type_vocab_size}; expected at "

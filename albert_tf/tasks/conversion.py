@@ -82,7 +82,7 @@ def find_companions(
         raise InputError(
             f"expected --albert_config_file; there is no {CONFIG_FILE} next to --init_checkpoint={path}"
         )
-    config = read_config(config_file, options.num_hidden_layers)
+    config = read_config(config_file).with_layers(options.num_hidden_layers)
     if tokenizer is not None:
         return config, tokenizer
     folder, lower_case = folder_of(path), options.do_lower_case

@@ -75,16 +75,17 @@ def load(
     batch. Work of more than ten seconds shows its progress.
 
     Args:
-        folder: a model's name: `small_en`, which comes with this package; `hf://owner/name@revision` of
-            the Hugging Face Hub, also without `hf://` and `@revision`; or the https:// address of one of
-            Google's .tar.gz archives. Or a folder: an `--output_dir`, whose best checkpoint is used; a
-            version of an exported model, e.g. `exported/text/1`; an `--export_dir`, for its newest
-            version; or a folder with an encoder, a classifier, a regression, a token classifier, a
-            pre-trained model or one that answers every question (SQuAD 1.1) in another format
-            (Hugging Face, KerasHub, Google), and its config.
+        folder: a model's name: `small_en` or `medium_en`, which come with this package;
+            `hf://owner/name@revision` of the Hugging Face Hub, also without `hf://` and `@revision`; or
+            the https:// address of one of Google's .tar.gz archives. Or a folder: an `--output_dir`,
+            whose best checkpoint is used; a version of an exported model, e.g. `exported/text/1`; an
+            `--export_dir`, for its newest version; or a folder with an encoder, a classifier, a
+            regression, a token classifier, a pre-trained model or one that answers every question (SQuAD
+            1.1) in another format (Hugging Face, KerasHub, Google), and its config.
         tokenizer: that of the training, if the folder has no vocabulary.
-        num_hidden_layers: how often the shared block is applied, by default as the model's config says.
-            `medium_en` was trained for 4 to 12; a warning says if a model was not trained for a number.
+        num_hidden_layers: number of layers, for a model whose layers share all weights. Default: as its
+            config says. `medium_en` was trained with 4, 6, 8 and 12. A number that a model was not
+            trained with prints a warning.
 
     Returns:
         The model and its tokenizer.
@@ -122,8 +123,8 @@ def _load(folder: str, tokenizer: Tokenizer | None, num_hidden_layers: int | Non
         )
     if version and num_hidden_layers:
         raise InputError(
-            f"num_hidden_layers={num_hidden_layers}: expected a model that is not exported, which "
-            "computes what it was exported with"
+            f"num_hidden_layers={num_hidden_layers}: an exported model has a fixed number of layers; "
+            "expected the folder that it was exported from"
         )
     checkpoint = CheckpointOptions(init_checkpoint=described, num_hidden_layers=num_hidden_layers)
     config, tokenizer = find_companions(checkpoint, tokenizer)

@@ -127,8 +127,8 @@ def _with_recipe(options: PretrainingOptions, config: AlbertConfig) -> Pretraini
         published = find_size(config, presets)
         if published is None:
             raise InputError(
-                f"--recipe={options.recipe}: {options.albert_config_file} has none of the sizes of "
-                f"{', '.join(presets)}"
+                f"--recipe={options.recipe}: expected a model with the size of one of "
+                f"{', '.join(presets)}; received another"
             )
         dropout = published.hidden_dropout_prob if dropout is None else dropout
     options = dataclasses.replace(options, dropout=dropout)

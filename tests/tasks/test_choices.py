@@ -105,7 +105,7 @@ def test_run_that_resumes_keeps_what_it_chose(data, tmp_path, capsys):
     run(dataclasses.replace(options, do_eval=False, dev_fraction=0.1))
     assert {**read_options(out), "do_eval": True} == before
     printed = capsys.readouterr().out
-    assert "training examples when the run began: --learning_rate=0.00015" in printed
+    assert "training examples when the run began: --learning_rate=0.00015, --" in printed
     assert f"{before['num_train_steps']} steps are done already, so nothing is trained" in printed
     # Flags that are given take precedence.
     more = before["num_train_steps"] + 1

@@ -236,7 +236,7 @@ def test_refuses_folders_without_a_model(tmp_path, exported):
         albert_tf.load(exported / "ids" / "1" / "assets" / "config.json")
     with refused(r"^load\('.*'\): holds no trained model; expected"):
         albert_tf.load(tmp_path)
-    with refused("num_hidden_layers=1: expected a model that is not exp"):
+    with refused("num_hidden_layers=1: an exported model has a fixed"):
         albert_tf.load(exported, num_hidden_layers=1)
     version = shutil.copytree(exported / "ids" / "1", tmp_path / "1")
     (version / "assets" / "config.json").unlink()

@@ -175,7 +175,9 @@ def choose(
     options = dataclasses.replace(options, **chosen)
     names = tuple(name for name in _NAMES if name in chosen or name in kept.names)
     if names:
-        described = ", ".join(_describe(options, name, rows, reasons) for name in names)
+        # The config of a run that resumes no longer tells what the rate was chosen by.
+        why = {name: f" ({reasons[name]})" for name in reasons.keys() & chosen}
+        described = ", ".join(_describe(options, name, rows, why) for name in names)
         when = " when the run began" if kept.names else ""
         print(f"chosen for {rows} training examples{when}: {described}; a flag overrides each")
     return options, Choice(names, kept.restarts)
@@ -294,10 +296,10 @@ def _is_left_out(options: FineTuningOptions, name: str) -> bool:
     return all(getattr(options, flag) is None for flag in (name, _PARTNERS.get(name, name)))
 
 
-def _describe(options: FineTuningOptions, name: str, rows: int, reasons: Mapping[str, str]) -> str:
+def _describe(options: FineTuningOptions, name: str, rows: int, why: Mapping[str, str]) -> str:
     value = getattr(options, name)
     if name == "learning_rate":
-        return f"--{name}={value:g} ({reasons[name]})"
+        return f"--{name}={value:g}{why.get(name, '')}"
     if name == "num_train_steps":
         return f"--{name}={value} ({value * options.train_batch_size / rows:.3g} passes)"
     if isinstance(value, bool):

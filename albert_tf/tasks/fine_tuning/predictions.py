@@ -21,7 +21,7 @@ from albert_tf.data.fine_tuning.task_table import Task
 from albert_tf.data.fine_tuning.tsv import LABEL_SEPARATOR, Scores
 from albert_tf.errors import InputError, name_place
 from albert_tf.evaluation.metrics import as_cell, to_rows, to_tsv
-from albert_tf.kinds import Kind
+from albert_tf.kinds import Kind, Quality
 from albert_tf.options import select
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.training_options import fixed_length
@@ -96,14 +96,15 @@ def predict_sets(
 
 def measure_sets(
     kind: Kind, sets: Sequence[ExampleSet], predictions: Sequence[Any]
-) -> dict[str, float]:
-    """Returns the metrics of the predictions for each set, and for each subset of a set."""
-    metrics = {}
+) -> tuple[dict[str, float], list[Quality]]:
+    """Returns the metrics of all sets and of their subsets, and the quality for each set."""
+    metrics, qualities = {}, []
     for dataset, predicted in zip(sets, predictions, strict=True):
-        values = kind.measure(dataset.examples, predicted).metrics
-        values |= _measure_subsets(kind, dataset.examples, predicted)
+        quality = kind.measure(dataset.examples, predicted)
+        values = quality.metrics | _measure_subsets(kind, dataset.examples, predicted)
         metrics |= {dataset.prefix + name: value for name, value in values.items()}
-    return metrics
+        qualities.append(quality)
+    return metrics, qualities
 
 
 def _measure_subsets(
@@ -130,9 +131,9 @@ def write_predictions(
     return paths[0]
 
 
-def write_scores(kind: Kind, output_dir: str, examples: ExampleSet, predictions: Any) -> None:
+def write_scores(quality: Quality, output_dir: str, examples: ExampleSet) -> None:
     """Writes how well each label is predicted."""
-    for name, make in kind.measure(examples.examples, predictions).tables.items():
+    for name, make in quality.tables.items():
         stem, end = os.path.splitext(name)
         files.write_text(os.path.join(output_dir, examples.suffixed(stem) + end), make())
 

@@ -177,12 +177,13 @@ class _Run:
     def _write_evaluation(self, predictions: Sequence[Any]) -> dict[str, float]:
         """Writes metrics and predictions of the dev sets, and how well each label is predicted."""
         options, dev_sets = self.options, self.data.sets["dev"]
-        metrics = measure_sets(self.kind, dev_sets, predictions)
+        metrics, qualities = measure_sets(self.kind, dev_sets, predictions)
         baselines = measure_baselines(options, self.kind, dev_sets, predictions)
         write_results(options, metrics, **baselines)
-        for dataset, predicted in zip(dev_sets, predictions, strict=True):
+        measured = zip(dev_sets, predictions, qualities, strict=True)
+        for dataset, predicted, quality in measured:
             write_predictions(self.kind, options.output_dir, _DEV_PREDICTIONS, dataset, predicted)
-            write_scores(self.kind, options.output_dir, dataset, predicted)
+            write_scores(quality, options.output_dir, dataset)
         return metrics
 
     def _write_predictions(self) -> None:
@@ -267,7 +268,7 @@ class _Run:
         # Other runtimes know nothing of the devices of the training.
         evaluator = Evaluator(model, self.kind.loss, tf.distribute.get_strategy())
         predictions = predict_sets(self.kind, self.data.sets["dev"], evaluator, self.options)
-        return measure_sets(self.kind, self.data.sets["dev"], predictions)
+        return measure_sets(self.kind, self.data.sets["dev"], predictions)[0]
 
 
 def _check_micro_batch(options: FineTuningOptions, kind: Kind) -> None:

@@ -171,11 +171,10 @@ class FineTuning:
         predictions = predict_sets(data.kind, data.sets["dev"], self.trainer, self.options)
         # Thresholds that suit these weights; those of the best ones are chosen after the training.
         kind = data.kind.fit(dev_set.examples, predictions[0])
-        metrics = measure_sets(kind, data.sets["dev"], predictions)
-        if self.trainer.step > self.warmup_steps:
-            collapsed = kind.measure(dev_set.examples, predictions[0]).is_collapsed
-            if collapsed is not None:
-                metrics[_COLLAPSED] = float(collapsed)
+        metrics, qualities = measure_sets(kind, data.sets["dev"], predictions)
+        collapsed = qualities[0].is_collapsed
+        if self.trainer.step > self.warmup_steps and collapsed is not None:
+            metrics[_COLLAPSED] = float(collapsed)
         return metrics
 
 
