@@ -211,6 +211,7 @@ def write_description(
     kind: Any = None,
     contents: Mapping[str, bytes] = MappingProxyType({}),
     noted: Mapping[str, Any] = MappingProxyType({}),
+    advice: Mapping[str, Any] = MappingProxyType({}),
     sums: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Writes a folder of `save_model`, but for the weights and the card.
@@ -222,6 +223,7 @@ def write_description(
         contents: further files, name -> content, such as those from
             `albert_tf.tokenization.hugging_face_tokenizer.tokenizer_files`.
         noted: options and metrics of its training, see `albert_tf.model_folder`.
+        advice: keys of the config that say how to use the weights, see `albert_tf.model_folder`.
         sums: SHA-256 of files that are there already, by name.
     """
     files.make_directory(folder)
@@ -230,7 +232,7 @@ def write_description(
     new = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
     own = {"kind": kind.to_dict()} if kind else {}
     # Last, since it has the sums of all others.
-    values = _config_of(model, kind).to_dict()
+    values = {**_config_of(model, kind).to_dict(), **advice}
     write_config(folder, values, {**own, **noted}, {**sums, **new})
 
 

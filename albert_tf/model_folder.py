@@ -30,6 +30,8 @@ tf = LazyModule("tensorflow")
 CONFIG_FILE = "config.json"
 # The key with our values, and the model_type of models that Hugging Face does not have.
 OWN = "albert_tf"
+# Keys of the config of pre-trained weights that say how to use them; conversions keep them.
+RECOMMENDED_RATE, TRAINED_LAYERS = "recommended_learning_rate", "trained_num_hidden_layers"
 # Folders in the output folder of a run: of its best weights, and of its state, without weights.
 BEST_DIR, STATE_DIR = "best", "state"
 _STATE = re.compile(r"step-(\d+)\.safetensors")

@@ -1,6 +1,7 @@
 """A shared block can be applied any number of times: `num_hidden_layers` wherever a model is named."""
 
 import json
+import pathlib
 import pickle
 import shutil
 
@@ -40,9 +41,13 @@ def test_commands_take_the_depth(shallow, tmp_path):
     embedding.run(embedding.EmbeddingOptions(model="medium_en", num_hidden_layers=4, **asked))
     for received in (albert_tf.load(converted).embed(TEXTS), np.load(output)):
         np.testing.assert_allclose(received, shallow.embed(TEXTS), atol=1e-5)
-    assert (
-        json.loads((tmp_path / "converted" / "config.json").read_text())["num_hidden_layers"] == 4
+    before, after = (
+        json.loads((pathlib.Path(folder) / "config.json").read_text())
+        for folder in (find_model("medium_en"), converted)
     )
+    assert after["num_hidden_layers"] == 4
+    for advice in ("recommended_learning_rate", "trained_num_hidden_layers"):
+        assert after[advice] == before[advice]
 
 
 def test_an_untrained_depth_is_said(capsys):

@@ -24,13 +24,11 @@ from albert_tf.checkpoints.tensors import (
 from albert_tf.config import CONFIG_FILE as ALBERT_CONFIG_FILE
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, name_place, warn
-from albert_tf.model_folder import CONFIG_FILE, folder_of, is_state
+from albert_tf.model_folder import CONFIG_FILE, TRAINED_LAYERS, folder_of, is_state
 from albert_tf.model_folder import read_config as read_values
 from albert_tf.options.parts import FormatName
 from albert_tf.sources import find_model
 
-# The numbers of layers that a model was trained with, if there are several.
-_TRAINED_LAYERS = "trained_num_hidden_layers"
 # What names begin with -> whose checkpoint of TensorFlow it is.
 _OF_TENSORFLOW = {SHARED: BrightmartReader, "bert/": OriginalReader}
 # All that can be read, for messages.
@@ -138,9 +136,9 @@ def _read_config(path: str) -> tuple[AlbertConfig, list[int]]:
             config = keras_hub.config_from_dict(values)
         else:
             config = AlbertConfig.from_dict(values)
-        trained = values.get(_TRAINED_LAYERS, [config.num_hidden_layers])
+        trained = values.get(TRAINED_LAYERS, [config.num_hidden_layers])
         if not isinstance(trained, list) or not all(isinstance(each, int) for each in trained):
-            raise InputError(f"{_TRAINED_LAYERS} {trained!r} is not a list of numbers")
+            raise InputError(f"{TRAINED_LAYERS} {trained!r} is not a list of numbers")
     return config, trained
 
 

@@ -16,7 +16,8 @@ from albert_tf.errors import InputError
 from albert_tf.kinds import Classification, Kind, MultiLabel, Regression, TokenClassification
 from albert_tf.kinds.registry import read_kind
 from albert_tf.model_folder import CONFIG_FILE as FOLDER_CONFIG_FILE
-from albert_tf.model_folder import folder_of
+from albert_tf.model_folder import RECOMMENDED_RATE, TRAINED_LAYERS, folder_of
+from albert_tf.model_folder import read_config as read_values
 from albert_tf.models import AlbertClassifier, AlbertMultipleChoice, AlbertTokenClassifier
 from albert_tf.models.base_model import BaseModel
 from albert_tf.sources import find_model
@@ -63,13 +64,19 @@ def run(options: ConversionOptions) -> LoadReport:
     expected = part(inputs)
     for variable in part.weights:
         variable.assign(np.asarray(variable, options.output_dtype))
-    companions = Companions(tokenizer, kind, options.output_dtype)
+    advice = _read_advice(options)
+    companions = Companions(tokenizer, kind, options.output_dtype, advice)
     with target.write(output, part, companions) as written:
         received = written(inputs)
         _check_written(part, written, _difference(part(inputs), received), output)
         difference = _difference(expected, received)
     print(f"wrote {output}; its outputs differ by at most {difference:.1e} from those of the input")
     return report
+
+
+def _read_advice(options: CheckpointOptions) -> dict[str, Any]:
+    values = read_values(options.albert_config_file or find_config(options.init_checkpoint))
+    return {key: values[key] for key in (RECOMMENDED_RATE, TRAINED_LAYERS) if key in values}
 
 
 def find_companions(

@@ -6,7 +6,7 @@ They are written under names that end in `.incomplete`, read back and checked, a
 import contextlib
 import os
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -43,11 +43,15 @@ from albert_tf.tokenization.vocabulary_files import TOKENIZER_FILE
 
 
 class Companions(NamedTuple):
-    """What accompanies a model's weights, which some formats store in `dtype`."""
+    """What accompanies a model's weights, which some formats store in `dtype`.
+
+    `advice` are keys of the config that some formats have no place for.
+    """
 
     tokenizer: Tokenizer | None
     kind: Kind | None
     dtype: WeightType
+    advice: Mapping[str, Any]
 
 
 class CheckpointTarget:
@@ -111,7 +115,14 @@ class HuggingFaceTarget:
             print(check_hugging_face_files(contents, tokenizer))
         files.make_directory(os.path.dirname(output.rstrip("/")) or ".")
         with files.write_atomically(output) as incomplete:
-            save_model(model, incomplete, companions.kind, companions.dtype, contents=contents)
+            save_model(
+                model,
+                incomplete,
+                companions.kind,
+                companions.dtype,
+                contents=contents,
+                advice=companions.advice,
+            )
             yield self._read_back(incomplete, model, companions)
 
     def _read_back(

@@ -25,7 +25,7 @@ from albert_tf.data.fine_tuning.task_table import SQUAD_TASK
 from albert_tf.errors import InputError, name_place
 from albert_tf.kinds import Kind
 from albert_tf.kinds.registry import read_kind
-from albert_tf.model_folder import CONFIG_FILE, find_best, folder_of, read_own
+from albert_tf.model_folder import CONFIG_FILE, RECOMMENDED_RATE, find_best, folder_of, read_own
 from albert_tf.models import AlbertClassifier
 from albert_tf.options.kinds import option_fields
 from albert_tf.tasks.common import described_folder
@@ -37,8 +37,6 @@ from albert_tf.tokenization.vocabulary_files import vocabulary_flags
 _DEFAULTS = {"do_lower_case": True, "classifier_dropout": 0.1}
 _VOCABULARIES = ("spm_model_file", "vocab_file")
 
-# A key of a model's config file.
-RECOMMENDED_RATE = "recommended_learning_rate"
 # Keys of the run options: the names of the options that were chosen, and how often the training started
 # again.
 CHOSEN, RESTARTS = "chosen", "restarts"
