@@ -122,7 +122,7 @@ def hub(tmp_path_factory, cache):
         ("me/gated", "hf://me/gated: is open to those who accept its conditions"),
         ("me/gone", "neither a folder or .*small_en.*hf://me/gone: there is no such model"),
         ("hf://me", "expected hf://owner/name or hf://owner/name@revision"),
-        ("gone", "neither a folder or checkpoint, nor .* albert_tf .small_en., nor owner/name of"),
+        ("gone", "neither a folder or checkpoint, nor .* albert_tf .*small_en., nor owner/name of"),
     ],
 )
 @pytest.mark.usefixtures("hub")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.errors import InputError
 from albert_tf.models import AlbertClassifier, AlbertEncoder
 from tests.helpers import random_inputs, refused, tiny_config
 from tests.models.test_base_model import CONFIG, HEADS, make_inputs, make_model
@@ -60,7 +61,7 @@ def test_inputs_are_refused_with_the_same_line_in_a_graph():
         return model(inputs)
 
     # TensorFlow adds where in the graph.
-    with refused(line):
+    with pytest.raises(InputError, match=line):
         predict()
 
 
@@ -77,7 +78,7 @@ def test_inputs_that_a_head_needs(name, missing):
 
 def test_training_needs_the_answers_starts():
     # Keras adds the arguments of the call.
-    with refused("start_positions is missing; training needs it"):
+    with pytest.raises(InputError, match="start_positions is missing; training needs it"):
         make_model("conditional_span_labeler")(random_inputs(), training=True)
 
 
