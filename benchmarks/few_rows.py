@@ -7,7 +7,7 @@ A set is a folder with `train.csv` and `test.csv`. Of n rows, `random.Random(sam
 command gets a file and the name of the model alone, and is evaluated on `test.csv`. The baselines see the
 same rows: TF-IDF of words and pairs of words with logistic regression, and logistic regression on
 `small_en`'s embeddings. Each finished training adds a line to `--results`, and the same command runs the
-missing ones, one after the other on one core.
+missing ones sequentially on one core.
 """
 
 import csv

@@ -6,7 +6,7 @@ Usage:
 Both get the same hyperparameters, one row of `TASKS` each, and the same seeds; the third candidate is
 TF-IDF with logistic regression, or the cosine of TF-IDF vectors for STS-B's scores. The table has the
 median and the range of the dev scores. Each finished training adds a line to `--results`, and the same
-command runs the missing ones, one after the other on one core.
+command runs the missing ones sequentially on one core.
 """
 
 import dataclasses

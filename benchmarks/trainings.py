@@ -83,7 +83,7 @@ class Run:
 
 
 def finish(runs: Sequence[Run], results: Results, work_dir: str) -> None:
-    """Does the runs that have no line, one after the other, in folders of `work_dir`.
+    """Does the runs that have no line sequentially, in folders of `work_dir`.
 
     Raises:
         StoppedError: a command failed.

@@ -53,7 +53,7 @@ def encoder():
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory, encoder):
-    """The folder in which the clients keep what they have downloaded, with two models of the Hub."""
+    """The folder in which the clients keep their downloads, with two models of the Hub."""
     cache = tmp_path_factory.mktemp("cache")
     for name in ("tiny", "pickle"):
         folder = cache / "hub" / f"models--me--{name}"
