@@ -6,6 +6,7 @@ https://arxiv.org/abs/2208.08124).
 """
 
 import math
+from collections.abc import Callable
 
 import keras
 from keras import ops
@@ -46,10 +47,15 @@ class Unpadding:
 
 
 class SelfAttention(primitives.BaseLayer):
-    """Post-norm self-attention: `layer_norm(x + dropout(dense(attention(x))))`."""
+    """Post-norm self-attention: `layer_norm(x + dropout(dense(attention(x))))`.
 
-    def __init__(self, config: AlbertConfig, **kwargs):
+    `training_kernel` computes the context of query, key and value (B, N, S, D) and attention bias in
+    training, where all positions are computed, and S is even.
+    """
+
+    def __init__(self, config: AlbertConfig, training_kernel: Callable | None = None, **kwargs):
         super().__init__(config, **kwargs)
+        self._training_kernel = training_kernel
         width = config.hidden_size
         self.query, self.key, self.value, self.output_dense = (
             self._dense(name, width, width) for name in ("query", "key", "value", "output")
@@ -84,6 +90,16 @@ class SelfAttention(primitives.BaseLayer):
             rows = primitives.as_rows(hidden_states)  # (B * M, H)
             length, unpadding = ops.shape(output_positions)[1], None
         query = self._split_heads(self.query(rows), length, unpadding)
+        if training and self._training_kernel and output_positions is None and not length % 2:
+            context = self._training_kernel(query, key, value, attention_bias)
+        else:
+            context = self._attend(query, key, value, attention_bias, training)
+        output = self.output_dense(self._join_heads(context, unpadding))
+        output = self.layer_norm(rows + self.output_dropout(output, training=training))
+        return ops.reshape(output, ops.shape(hidden_states))
+
+    def _attend(self, query, key, value, attention_bias, training):
+        """Returns the context (B, N, S or M, D)."""
         scale = 1.0 / math.sqrt(self.config.hidden_size // self.config.num_attention_heads)
         scores = ops.matmul(query * scale, ops.transpose(key, (0, 1, 3, 2)))  # (B, N, S or M, S)
         # float32, because 16 bits cannot tell close scores apart.
@@ -91,10 +107,7 @@ class SelfAttention(primitives.BaseLayer):
         probabilities = ops.softmax(scores)
         probabilities = ops.cast(probabilities, self.compute_dtype)
         probabilities = self.probability_dropout(probabilities, training=training)
-        context = self._join_heads(ops.matmul(probabilities, value), unpadding)
-        output = self.output_dense(context)
-        output = self.layer_norm(rows + self.output_dropout(output, training=training))
-        return ops.reshape(output, ops.shape(hidden_states))
+        return ops.matmul(probabilities, value)
 
     def _split_heads(self, rows, length, unpadding):
         if unpadding is not None:

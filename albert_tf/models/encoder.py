@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 import keras
 from keras import ops
 
-from albert_tf.backends import BACKEND
+from albert_tf.backends import BACKEND, require_tensorflow
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.layers.block import EncoderLayer, FeedForward, SelfAttention, Unpadding
@@ -19,6 +19,8 @@ from albert_tf.models.inputs import Input
 
 if BACKEND == "tensorflow":
     import tensorflow as tf
+
+    from albert_tf.models import flash_attention as flash
 
 _HALVES = {"attention": SelfAttention, "ffn": FeedForward}
 
@@ -38,6 +40,9 @@ class AlbertEncoder(BaseModel):
             activations in the backward pass.
         use_one_hot_embeddings: whether to look up embeddings by multiplication with one-hot vectors,
             which suits TPUs.
+        flash_attention: whether training computes attention in one kernel of cuDNN, which needs 16-bit
+            precision, no dropout of probabilities, batches of a known shape, and a step that XLA compiles
+            for an NVIDIA GPU.
         seed: seed of the initialisation and the dropout; None takes Keras's own, see
             `keras.utils.set_random_seed`.
     """
@@ -57,6 +62,7 @@ class AlbertEncoder(BaseModel):
         with_pooler: bool = True,
         remat: bool = False,
         use_one_hot_embeddings: bool = False,
+        flash_attention: bool = False,
         seed: int | None = None,
         name: str = NAME,
         **kwargs,
@@ -67,11 +73,15 @@ class AlbertEncoder(BaseModel):
                 "`AlbertEncoder.from_preset` takes a name"
             )
         super().__init__(seed, name=name, **kwargs)
+        if flash_attention:
+            require_tensorflow("flash_attention")
+            flash.check_flash_attention(config, self.dtype_policy)
         # Config
         self.config = config
         self.with_pooler = with_pooler
         self.remat = remat
         self.use_one_hot_embeddings = use_one_hot_embeddings
+        self.flash_attention = flash_attention
 
         # Layers
         self.embedding = FactorizedEmbedding(
@@ -103,7 +113,10 @@ class AlbertEncoder(BaseModel):
             is_shared = config.sharing in ("all", half)
             name = f"{half}_{config.group_of_layer(layer) if is_shared else layer}_{inner}"
             if name not in halves:
-                halves[name] = _HALVES[half](**self._arguments_of(name))
+                options = self._arguments_of(name)
+                if half == "attention" and self.flash_attention:
+                    options["training_kernel"] = flash.flash_attention
+                halves[name] = _HALVES[half](**options)
             return halves[name]
 
         blocks: dict[tuple[str, str], EncoderLayer] = {}

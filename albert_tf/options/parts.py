@@ -41,8 +41,11 @@ class LoopOptions:
         least=0,
     )
     log_steps: int = option("Number of updates between two reports of metrics.", 100, least=1)
-    steps_per_loop: int = option(
-        "Maximum number of updates per call to the device. Larger values suit TPUs.", 1, least=1
+    steps_per_loop: int | None = option(
+        "Maximum number of updates per call to the device. Larger values suit TPUs. Default: 16 with "
+        "--jit_compile on one device, otherwise 1.",
+        None,
+        least=1,
     )
 
 

@@ -17,6 +17,7 @@ from albert_tf.data.pretraining.record_batches import (
 from albert_tf.errors import InputError, warn
 from albert_tf.losses import PretrainingLoss
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
+from albert_tf.models.flash_attention import has_flash_attention
 from albert_tf.tasks.common import (
     check_output_dir,
     find_init_model,
@@ -140,6 +141,8 @@ def _with_recipe(options: PretrainingOptions, config: AlbertConfig) -> Pretraini
 
 def _make_evaluator(options: PretrainingOptions, config: AlbertConfig) -> Evaluator:
     seed, dtype = options.random_seed, options.mixed_precision
+    # In the kernel's backward pass the order of additions changes.
+    may_use_flash = options.jit_compile and not options.deterministic
     sentence_head = options.sentence_objective != "none"
 
     def make_model() -> AlbertPretrainer:
@@ -147,6 +150,7 @@ def _make_evaluator(options: PretrainingOptions, config: AlbertConfig) -> Evalua
             config,
             remat=options.remat,
             use_one_hot_embeddings=options.use_one_hot_embeddings,
+            flash_attention=may_use_flash and has_flash_attention(config, dtype),
             seed=seed,
             dtype=dtype,
         )

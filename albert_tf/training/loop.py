@@ -51,12 +51,15 @@ class TrainingPlan:
     higher_is_better: bool
     keeps_last: bool = False  # whether each evaluation counts as the best so far
 
-    def steps_after(self, step: int) -> int:
-        """Returns the number of updates after `step` until the host has something to do."""
+    def steps_after(self, step: int, steps_per_call: int) -> int:
+        """Returns the number of updates after `step` until the host has something to do.
+
+        `steps_per_call` is what suits the device.
+        """
         options = self.options
         intervals = (options.log_steps, options.save_checkpoints_steps)
         return min(
-            options.steps_per_loop,
+            options.steps_per_loop or steps_per_call,
             self.num_train_steps - step,
             *(interval - step % interval for interval in intervals),
         )
@@ -171,7 +174,7 @@ class _Run:
         batches = trainer.distribute(self.batches_from(step))
         interval = Interval.resume(plan.options.output_dir, step)
         while step < plan.num_train_steps:
-            count = plan.steps_after(step)
+            count = plan.steps_after(step, trainer.steps_per_call)
             means = trainer.train_steps(batches, count)
             step += count
             interval.add(means, count)

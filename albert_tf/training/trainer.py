@@ -5,7 +5,8 @@ the result would depend on the number of replicas. Here the gradients are summed
 then clipped, then passed to an optimizer that does neither.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -16,6 +17,9 @@ from albert_tf.training.evaluator import Batch, Evaluator, Loss, Means, StepMean
 # Maximum global norm of the gradients, as in BERT and ALBERT.
 _CLIP_NORM = 1.0
 
+# Updates of one compiled function, the most that a call makes: XLA compiles for one number of batches.
+_COMPILED_STEPS = 16
+
 # By the variable's index among the trainable ones.
 Gradients = dict[int, tf.Tensor]
 
@@ -25,8 +29,8 @@ class Trainer(Evaluator):
 
     The optimizer neither clips nor accumulates; the seed is that of the dropout. A replica splits its
     share of a batch, a multiple of `accumulate_steps`, into as many micro-batches, to hold the
-    activations of one at a time. With `jit_compile` XLA compiles the forward and backward pass and the
-    update, each as one function.
+    activations of one at a time. With `jit_compile` XLA compiles all updates of a call as one function,
+    or with several replicas each part of an update between two sums over them.
     """
 
     def __init__(
@@ -49,6 +53,7 @@ class Trainer(Evaluator):
         )
         self._norm = tf.function(tf.linalg.global_norm, autograph=False, jit_compile=jit_compile)
         self._train_loop = tf.function(self._make_train_loop, autograph=False)
+        self._compiles_loop = jit_compile and self.is_alone and strategy.num_replicas_in_sync == 1
         self._variables = model.trainable_variables
         weights = {id(variable) for variable in model.weights}
         # States of the dropout layers, which Keras counts as variables but not as weights.
@@ -70,6 +75,11 @@ class Trainer(Evaluator):
         """Returns an iterator over global batches, each split over the replicas."""
         return iter(self._distribute(batches))
 
+    @property
+    def steps_per_call(self) -> int:
+        """Number of updates in one call that suits the device."""
+        return _COMPILED_STEPS if self._compiles_loop else 1
+
     def train_steps(self, batches: Iterator[Batch], count: int) -> StepMeans:
         """Makes `count` updates in one call to the device, with as many batches of `distribute`.
 
@@ -77,20 +87,35 @@ class Trainer(Evaluator):
         loss's weights as `..._per_update`, and `skipped_updates`, which is 1 if the loss or a gradient is
         not finite; such a step changes no variable.
         """
-        values = self._train_loop(batches, tf.constant(count))
-        return StepMeans(self._step_names, values)
+        most = _COMPILED_STEPS if self._compiles_loop else count
+        calls = [min(most, count - first) for first in range(0, count, most)]
+        values = [self._train_loop(batches, tf.constant(number)) for number in calls]
+        return StepMeans(self._step_names, tf.concat(values, axis=0))
 
     def _make_train_loop(self, batches: Iterator[Batch], count: tf.Tensor) -> tf.Tensor:
         """Returns the packed means of each step."""
-        step = tf.function(self.train_step, input_signature=[batches.element_spec], autograph=False)
+        spec = batches.element_spec
+        step = tf.function(self.train_step, input_signature=[spec], autograph=False)
         self._step_names = tuple(step.get_concrete_function().structured_outputs)
-        rows = tf.TensorArray(tf.float32, count, element_shape=(2 * len(self._step_names),))
+        means_spec = tf.TensorSpec((2 * len(self._step_names),), tf.float32)
 
-        def advance(index, rows):
-            return index + 1, rows.write(index, StepMeans.pack(step(next(batches))))
+        def train(next_batch, most):
+            def update(index):
+                return StepMeans.pack(step(next_batch(index)))
 
-        _, rows = tf.while_loop(lambda index, _: index < count, advance, (tf.constant(0), rows))
-        return rows.stack()
+            return _stack(update, means_spec, count, most)
+
+        if not self._compiles_loop:
+            return train(lambda _: next(batches), count)
+        compiled = tf.function(
+            lambda stacked: train(
+                lambda index: tf.nest.map_structure(lambda values: values[index], stacked),
+                _COMPILED_STEPS,
+            ),
+            autograph=False,
+            jit_compile=True,
+        )
+        return compiled(_stack(lambda _: next(batches), spec, count, _COMPILED_STEPS))[:count]
 
     def train_step(self, batch: Batch) -> Means:
         """Makes one update with a distributed batch; for use in a graph."""
@@ -217,6 +242,21 @@ class Trainer(Evaluator):
             for number in (replica_id, step, part):
                 seed = tf.random.experimental.stateless_fold_in(seed, number)
             state.assign(tf.cast(seed, state.dtype))
+
+
+def _stack(
+    make: Callable[[tf.Tensor], Any], spec: Any, count: tf.Tensor, most: int | tf.Tensor
+) -> Any:
+    """Returns `make` of the numbers from 0 to `count`, stacked in its structure, and zeros to `most`."""
+    specs = tf.nest.flatten(spec)
+    arrays = [tf.TensorArray(x.dtype, most, element_shape=x.shape) for x in specs]
+
+    def write(index, arrays):
+        values = tf.nest.flatten(make(index))
+        return index + 1, [x.write(index, value) for x, value in zip(arrays, values, strict=True)]
+
+    _, arrays = tf.while_loop(lambda index, _: index < count, write, (tf.constant(0), arrays))
+    return tf.nest.pack_sequence_as(spec, [x.stack() for x in arrays])
 
 
 def _cut(value: tf.Tensor, count: int) -> tf.Tensor:

@@ -126,12 +126,15 @@ def albert_tf_step(
 
     from albert_tf.losses import PretrainingLoss
     from albert_tf.models import AlbertEncoder, AlbertPretrainer
+    from albert_tf.models.flash_attention import has_flash_attention
     from albert_tf.optimization import Lamb
     from albert_tf.training import Trainer, make_strategy
 
     policy, distribution = KERAS_POLICIES[workload.precision], make_strategy(strategy)
+    config = workload.albert_config
+    options = {"flash_attention": jit_compile and has_flash_attention(config, policy)}
     with distribution.scope():
-        encoder = AlbertEncoder(workload.albert_config, remat=remat, seed=0, dtype=policy)
+        encoder = AlbertEncoder(config, remat=remat, seed=0, dtype=policy, **options)
         model = AlbertPretrainer(encoder, seed=1, dtype=policy)
         optimizer = Lamb(_LEARNING_RATE)
     trainer = Trainer(
