@@ -50,7 +50,7 @@ class SelfAttention(primitives.BaseLayer):
     """Post-norm self-attention: `layer_norm(x + dropout(dense(attention(x))))`.
 
     `training_kernel` computes the context of query, key and value (B, N, S, D) and attention bias in
-    training, where all positions are computed, and S is even.
+    training, where all positions are computed, the shape is known, and S is even.
     """
 
     def __init__(self, config: AlbertConfig, training_kernel: Callable | None = None, **kwargs):
@@ -90,7 +90,9 @@ class SelfAttention(primitives.BaseLayer):
             rows = primitives.as_rows(hidden_states)  # (B * M, H)
             length, unpadding = ops.shape(output_positions)[1], None
         query = self._split_heads(self.query(rows), length, unpadding)
-        if training and self._training_kernel and output_positions is None and not length % 2:
+        shape = tuple(query.shape)
+        has_kernel = training and self._training_kernel and output_positions is None
+        if has_kernel and None not in shape and shape[2] % 2 == 0:
             context = self._training_kernel(query, key, value, attention_bias)
         else:
             context = self._attend(query, key, value, attention_bias, training)

@@ -105,17 +105,19 @@ class Trainer(Evaluator):
 
             return _stack(update, means_spec, count, most)
 
-        if not self._compiles_loop:
-            return train(lambda _: next(batches), count)
-        compiled = tf.function(
-            lambda stacked: train(
-                lambda index: tf.nest.map_structure(lambda values: values[index], stacked),
-                _COMPILED_STEPS,
-            ),
-            autograph=False,
-            jit_compile=True,
+        @tf.function(autograph=False, jit_compile=True)
+        def train_compiled(stacked):
+            def take(index):
+                return tf.nest.map_structure(lambda values: values[index], stacked)
+
+            return train(take, _COMPILED_STEPS)
+
+        is_fixed = self._compiles_loop and all(
+            values.shape.is_fully_defined() for values in tf.nest.flatten(spec)
         )
-        return compiled(_stack(lambda _: next(batches), spec, count, _COMPILED_STEPS))[:count]
+        if not is_fixed:
+            return train(lambda _: next(batches), count)
+        return train_compiled(_stack(lambda _: next(batches), spec, count, _COMPILED_STEPS))[:count]
 
     def train_step(self, batch: Batch) -> Means:
         """Makes one update with a distributed batch; for use in a graph."""
