@@ -22,7 +22,7 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.conversion import write_description
 from albert_tf.errors import InputError
-from albert_tf.export import onnx_models, runtimes, warmup
+from albert_tf.export import onnx_models, openvino_text, runtimes, warmup
 from albert_tf.export.saved_models import (
     IdsModel,
     TextModel,
@@ -179,8 +179,9 @@ class _Export:
         elif is_bfloat16:
             runtimes.store_in_bfloat16(model)
         run = runtimes.compile_openvino(model, is_bfloat16)
-        if isinstance(self.tokenizer, AlbertTokenizer):
-            model = self.kind.add_openvino_tokenizer(model, self.tokenizer)
+        if self.kind.reads_one_sequence and isinstance(self.tokenizer, AlbertTokenizer):
+            texts = self.kind.texts, self.kind.max_seq_length
+            model = openvino_text.add_tokenizer(model, self.tokenizer, *texts)
         specs = runtimes.openvino_specs(model)
         runtimes.write_openvino(model, folder)
         return "bfloat16" if is_bfloat16 else "float32", specs, run, unchecked.serve
