@@ -93,8 +93,8 @@ def find_init_model(options: _Options) -> _Options:
         found = {"albert_config_file": config_file}
         if not resumed:
             found["init_checkpoint"] = path
-        if not (options.spm_model_file or options.vocab_file):
-            found |= vocabulary_flags(folder_of(path), options.do_lower_case)
+        given = options.spm_model_file, options.vocab_file, options.do_lower_case
+        found |= vocabulary_flags(folder_of(path), *given)
     return dataclasses.replace(options, **found)
 
 

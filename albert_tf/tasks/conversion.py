@@ -21,16 +21,12 @@ from albert_tf.model_folder import read_config as read_values
 from albert_tf.models import AlbertClassifier, AlbertMultipleChoice, AlbertTokenClassifier
 from albert_tf.models.base_model import BaseModel
 from albert_tf.sources import find_model
-from albert_tf.tasks.conversion_targets import (
-    TARGETS,
-    Companions,
-    LoadedEncoder,
-    LoadedOnnx,
-)
+from albert_tf.tasks.conversion_targets import TARGETS, LoadedEncoder, LoadedOnnx
 from albert_tf.tasks.flags import check_addresses, check_vocab_size, load_tokenizer
 from albert_tf.tasks.model_options import CheckpointOptions, ConversionOptions
 from albert_tf.tokenization import Tokenizer
-from albert_tf.tokenization.vocabulary_files import find_vocabulary, is_lower_cased
+from albert_tf.tokenization.interface import check_tokenizer
+from albert_tf.tokenization.vocabulary_files import vocabulary_flags
 
 # Two runs of one model on one machine differ by rounding only.
 _TOLERANCE = 1e-5
@@ -64,9 +60,8 @@ def run(options: ConversionOptions) -> LoadReport:
     expected = part(inputs)
     for variable in part.weights:
         variable.assign(np.asarray(variable, options.output_dtype))
-    advice = _read_advice(options)
-    companions = Companions(tokenizer, kind, options.output_dtype, advice)
-    with target.write(output, part, companions) as written:
+    described = {"kind": kind, "dtype": options.output_dtype, "advice": _read_advice(options)}
+    with target.write(output, part, tokenizer, **described) as written:
         received = written(inputs)
         _check_written(part, written, _difference(part(inputs), received), output)
         difference = _difference(expected, received)
@@ -90,18 +85,13 @@ def find_companions(
             f"expected --albert_config_file; there is no {CONFIG_FILE} next to --init_checkpoint={path}"
         )
     config = read_config(config_file).with_layers(options.num_hidden_layers)
+    if tokenizer is None:
+        given = options.spm_model_file, options.vocab_file, options.do_lower_case
+        flags = vocabulary_flags(folder_of(path), *given)
+        tokenizer = load_tokenizer(*flags.values()) if flags else None
     if tokenizer is not None:
-        return config, tokenizer
-    folder, lower_case = folder_of(path), options.do_lower_case
-    vocabulary = options.spm_model_file, options.vocab_file
-    if not any(vocabulary):
-        vocabulary = find_vocabulary(folder)
-    if not any(vocabulary):
-        return config, None
-    if lower_case is None:
-        lower_case = is_lower_cased(folder, is_wordpiece=vocabulary[1] is not None)
-    tokenizer = load_tokenizer(*vocabulary, lower_case)
-    check_vocab_size(tokenizer, config, config_file)
+        check_tokenizer(tokenizer)
+        check_vocab_size(tokenizer, config, config_file)
     return config, tokenizer
 
 

@@ -6,7 +6,7 @@ They are written under names that end in `.incomplete`, read back and checked, a
 import contextlib
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import numpy as np
@@ -42,20 +42,11 @@ from albert_tf.tokenization.hugging_face_tokenizer import (
 from albert_tf.tokenization.vocabulary_files import TOKENIZER_FILE
 
 
-class Companions(NamedTuple):
-    """What accompanies a model's weights, which some formats store in `dtype`.
-
-    `advice` are keys of the config that some formats have no place for.
-    """
-
-    tokenizer: Tokenizer | None
-    kind: Kind | None
-    dtype: WeightType
-    advice: Mapping[str, Any]
-
-
 class CheckpointTarget:
-    """TensorFlow 1's checkpoints: files with one prefix, next to config and vocabulary."""
+    """TensorFlow 1's checkpoints: files with one prefix, next to config and vocabulary.
+
+    They have no place for the kind, the type of the weights and advice.
+    """
 
     def layout(self, model: BaseModel, kind: Kind | None) -> Layout:
         """Returns how the format stores variables; refuses models that it does not have."""
@@ -68,11 +59,11 @@ class CheckpointTarget:
 
     @contextlib.contextmanager
     def write(
-        self, output: str, model: keras.Model, companions: Companions
+        self, output: str, model: keras.Model, tokenizer: Tokenizer | None, **described: Any
     ) -> Iterator[keras.Model]:
         """Writes a model, yields it as read back, and renames the files on success."""
         contents = {CONFIG_FILE: files.to_json(config_in_tf1(model).to_dict()).encode()}
-        if tokenizer := companions.tokenizer:
+        if tokenizer:
             contents |= vocabulary_contents(tokenizer)
         beside = os.path.dirname(output)
         paths = [*(os.path.join(beside, name) for name in contents), *checkpoint_paths(output)]
@@ -102,31 +93,33 @@ class HuggingFaceTarget:
 
     @contextlib.contextmanager
     def write(
-        self, output: str, model: keras.Model, companions: Companions
+        self,
+        output: str,
+        model: keras.Model,
+        tokenizer: Tokenizer | None,
+        kind: Kind | None,
+        dtype: WeightType,
+        advice: Mapping[str, Any],
     ) -> Iterator["keras.Model | LoadedOnnx"]:
-        """Writes a model, yields it as read back, and renames the folder on success."""
+        """Writes a model, yields it as read back, and renames the folder on success.
+
+        `advice` are keys of the config.
+        """
         # An empty folder may be there.
         if not tf.io.gfile.isdir(output) or tf.io.gfile.listdir(output):
             _refuse_existing(output)
         contents = {}
-        if tokenizer := companions.tokenizer:
-            contents = tokenizer_files(tokenizer, model.config, companions.kind)
+        if tokenizer:
+            contents = tokenizer_files(tokenizer, model.config, kind)
         if TOKENIZER_FILE in contents:
             print(check_hugging_face_files(contents, tokenizer))
         files.make_directory(os.path.dirname(output.rstrip("/")) or ".")
         with files.write_atomically(output) as incomplete:
-            save_model(
-                model,
-                incomplete,
-                companions.kind,
-                companions.dtype,
-                contents=contents,
-                advice=companions.advice,
-            )
-            yield self._read_back(incomplete, model, companions)
+            save_model(model, incomplete, kind, dtype, contents=contents, advice=advice)
+            yield self._read_back(incomplete, model, kind, dtype)
 
     def _read_back(
-        self, folder: str, model: keras.Model, companions: Companions
+        self, folder: str, model: keras.Model, kind: Kind | None, dtype: WeightType
     ) -> "keras.Model | LoadedOnnx":
         config = read_config(os.path.join(folder, FOLDER_CONFIG_FILE))
         return load_model(config, folder)[0]
@@ -135,10 +128,10 @@ class HuggingFaceTarget:
 class OnnxTarget(HuggingFaceTarget):
     """Hugging Face's folders with an ONNX file in them."""
 
-    def _read_back(self, folder, model, companions):
-        weights = None if companions.dtype == "float32" else companions.dtype
-        path = write_onnx(onnx_module(model, companions.kind), folder, weights)
-        return LoadedOnnx(path, super()._read_back(folder, model, companions))
+    def _read_back(self, folder, model, kind, dtype):
+        weights = None if dtype == "float32" else dtype
+        path = write_onnx(onnx_module(model, kind), folder, weights)
+        return LoadedOnnx(path, super()._read_back(folder, model, kind, dtype))
 
 
 class SavedModelTarget:
@@ -161,10 +154,10 @@ class SavedModelTarget:
         self,
         output: str,
         model: AlbertEncoder | AlbertPretrainer,
-        companions: Companions,
+        tokenizer: Tokenizer | None,
+        **described: Any,
     ) -> Iterator["LoadedEncoder"]:
         """Writes a model, yields it as read back, and renames the folders on success."""
-        tokenizer = companions.tokenizer
         if tokenizer is None:
             print("no vocabulary, therefore no preprocessor next to the encoder")
         with reusable.write_reusable(model, tokenizer, output) as (_, incomplete):

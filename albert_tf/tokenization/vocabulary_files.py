@@ -66,16 +66,22 @@ def find_vocabulary(folder: str) -> tuple[str | None, str | None]:
     return path, None
 
 
-def vocabulary_flags(folder: str, lower_case: bool | None = None) -> dict[str, Any]:
+def vocabulary_flags(
+    folder: str,
+    spm_model_file: str | None = None,
+    vocab_file: str | None = None,
+    lower_case: bool | None = None,
+) -> dict[str, Any]:
     """Returns the flags that the tokenizer of a model's folder determines; none without a vocabulary.
 
-    `lower_case` replaces what the folder says.
+    Other arguments replace what the folder says.
     """
-    spm_model_file, vocab_file = find_vocabulary(folder)
+    if not (spm_model_file or vocab_file):
+        spm_model_file, vocab_file = find_vocabulary(folder)
     if not (spm_model_file or vocab_file):
         return {}
     if lower_case is None:
-        lower_case = is_lower_cased(folder, is_wordpiece=vocab_file is not None)
+        lower_case = _is_lower_cased(folder, is_wordpiece=vocab_file is not None)
     return {
         "spm_model_file": spm_model_file,
         "vocab_file": vocab_file,
@@ -91,7 +97,7 @@ def _read_tokenizer_json(folder: str) -> Mapping[str, Any] | None:
     return _parse(files.read_bytes(path))
 
 
-def is_lower_cased(folder: str, is_wordpiece: bool) -> bool:
+def _is_lower_cased(folder: str, is_wordpiece: bool) -> bool:
     """Returns whether the tokenizer of a model's folder lower-cases, as it does by default."""
     path = os.path.join(folder, TOKENIZER_CONFIG_FILE)
     values = read_object(path)
@@ -128,14 +134,12 @@ def find_preset(name: str, is_wordpiece: bool, lower_case: bool | None) -> tuple
 
     With `lower_case` None the model's folder says so.
     """
-    folder = folder_of(find_model(name))
-    path = find_vocabulary(folder)[is_wordpiece]
+    flags = vocabulary_flags(folder_of(find_model(name)), lower_case=lower_case)
+    path = flags.get("vocab_file" if is_wordpiece else "spm_model_file")
     if path is None:
         kind = ("SentencePiece model", "WordPiece vocabulary")[is_wordpiece]
         raise InputError(f"{name}: holds no {kind}")
-    if lower_case is None:
-        lower_case = is_lower_cased(folder, is_wordpiece)
-    return path, lower_case
+    return path, flags["do_lower_case"]
 
 
 def read_unigram(path: str) -> bytes:
