@@ -13,16 +13,7 @@ import tensorflow as tf
 
 from albert_tf import files, folders
 from albert_tf._version import __version__
-from albert_tf.checkpoints.hugging_face import (
-    PROJECTION,
-    HuggingFaceConfig,
-    ModelType,
-    ProblemType,
-    config_there,
-    generic_labels,
-    layout_of,
-    model_type_of,
-)
+from albert_tf.checkpoints import hugging_face
 from albert_tf.checkpoints.hugging_face_reader import WEIGHTS_FILE, FolderReader
 from albert_tf.checkpoints.loading import LoadReport, load_reader, open_checkpoint, variables_of
 from albert_tf.checkpoints.names import in_groups, stored_as_original
@@ -69,7 +60,7 @@ class _Architecture(NamedTuple):
 
 
 # The kinds that they have -> the meaning of the outputs, there.
-_PROBLEM_TYPES: Mapping[str, ProblemType | None] = {
+_PROBLEM_TYPES: Mapping[str, hugging_face.ProblemType | None] = {
     "classification": "single_label_classification",
     "regression": "regression",
     "multi_label": "multi_label_classification",
@@ -150,8 +141,8 @@ def architecture_of(model: keras.Model, kind: Any = None) -> str:
     if kind is not None and kind.name not in _PROBLEM_TYPES:
         raise InputError(f"kind '{kind.name}': Hugging Face has no such models")
     config = _encoder_of(model).config
-    model_type = model_type_of(config)
-    config_there(config, model_type)
+    model_type = hugging_face.model_type_of(config)
+    hugging_face.config_there(config, model_type)
     for end, (model_class, _, _, options) in _ARCHITECTURES.items():
         is_same = all(getattr(model, name, None) == value for name, value in options.items())
         if type(model) is model_class and is_same:
@@ -159,7 +150,7 @@ def architecture_of(model: keras.Model, kind: Any = None) -> str:
     raise InputError(f"{type(model).__name__}: Hugging Face has no model with such a head")
 
 
-def _class_name(model_type: ModelType, end: str) -> str:
+def _class_name(model_type: hugging_face.ModelType, end: str) -> str:
     return f"{model_type.capitalize()}{end}"
 
 
@@ -187,9 +178,9 @@ def save_model(
         StoppedError: the file system refuses.
     """
     config = _config_of(model, kind)
-    tensors = tensors_of(variables_of(model), layout_of(config.model_type))
+    tensors = tensors_of(variables_of(model), hugging_face.layout_of(config.model_type))
     if config.model_type == "albert" and _encoder_of(model).embedding.projection is None:
-        size, projection = config.encoder.hidden_size, f"albert.{PROJECTION}"
+        size, projection = config.encoder.hidden_size, f"albert.{hugging_face.PROJECTION}"
         tensors[projection + "weight"] = np.eye(size, dtype=np.float32)
         tensors[projection + "bias"] = np.zeros(size, np.float32)
     if kind:
@@ -271,16 +262,16 @@ Written by albert_tf {__version__}. {readers} the folder.
 """
 
 
-def _config_of(model: keras.Model, kind: Any = None) -> HuggingFaceConfig:
+def _config_of(model: keras.Model, kind: Any = None) -> hugging_face.HuggingFaceConfig:
     # An embedder has no weights of its own.
     described = model.encoder if isinstance(model, AlbertEmbedder) else model
     encoder = _encoder_of(model).config
     try:
-        config = HuggingFaceConfig(encoder, architecture_of(described, kind))
+        config = hugging_face.HuggingFaceConfig(encoder, architecture_of(described, kind))
     except InputError:
-        config = HuggingFaceConfig(encoder, type(described).__name__, is_own=True)
+        config = hugging_face.HuggingFaceConfig(encoder, type(described).__name__, is_own=True)
     if isinstance(model, AlbertClassifier | AlbertTokenClassifier):
-        labels, problem_type = generic_labels(model.num_classes), None
+        labels, problem_type = hugging_face.generic_labels(model.num_classes), None
         if kind and len(kind.labels) == model.num_classes:
             labels = kind.labels
         if kind:

@@ -16,14 +16,7 @@ import tensorflow as tf
 from albert_tf.data.fine_tuning.packing import pack_inputs
 from albert_tf.export.runtimes import convert_to_openvino
 from albert_tf.export.saved_models import trace
-from albert_tf.tokenization import AlbertTokenizer
-from albert_tf.tokenization.characters import (
-    FINAL_SIGMA,
-    LOWER_SIGMA,
-    SIGMA,
-    compile_charsmap,
-    final_sigma_pattern,
-)
+from albert_tf.tokenization import AlbertTokenizer, characters
 from albert_tf.tokenization.graph_normalization import Replacements
 
 if TYPE_CHECKING:
@@ -79,9 +72,12 @@ def _splitter(
         return opset15.constant(np.frombuffer(content, np.uint8)).output(0)
 
     factory = _get_factory()
-    charsmap = bytes_constant(compile_charsmap(tokenizer.lower_case, tokenizer.keep_accents))
+    charsmap = bytes_constant(
+        characters.compile_charsmap(tokenizer.lower_case, tokenizer.keep_accents)
+    )
     vocabulary = bytes_constant(tokenizer.vocabulary)
-    replacements = [(final_sigma_pattern(), f"$1{FINAL_SIGMA}$2"), (SIGMA, LOWER_SIGMA)]
+    final = characters.final_sigma_pattern(), f"$1{characters.FINAL_SIGMA}$2"
+    replacements = [final, (characters.SIGMA, characters.LOWER_SIGMA)]
     sigmas = [
         [*create_string_constant_node(pattern), *create_string_constant_node(new)]
         for pattern, new in (replacements if tokenizer.lower_case else ())

@@ -12,19 +12,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from albert_tf import files
+from albert_tf import conversion, files
 from albert_tf.checkpoints.hugging_face import layout_of, model_type_of
 from albert_tf.checkpoints.loading import load_checkpoint, read_config
 from albert_tf.checkpoints.names import stored_as_original
 from albert_tf.checkpoints.tensors import Layout, checkpoint_paths, stored_by_path
 from albert_tf.config import CONFIG_FILE
-from albert_tf.conversion import (
-    architecture_of,
-    config_in_tf1,
-    load_model,
-    save_model,
-    save_tf1_checkpoint,
-)
 from albert_tf.errors import InputError
 from albert_tf.export import reusable
 from albert_tf.export.onnx_models import OF_ENCODER, load_onnx, onnx_module, write_onnx
@@ -50,7 +43,7 @@ class CheckpointTarget:
 
     def layout(self, model: BaseModel, kind: Kind | None) -> Layout:
         """Returns how the format stores variables; refuses models that it does not have."""
-        config_in_tf1(model)
+        conversion.config_in_tf1(model)
         return stored_as_original
 
     def part_of(self, model: keras.Model) -> keras.Model:
@@ -62,7 +55,7 @@ class CheckpointTarget:
         self, output: str, model: keras.Model, tokenizer: Tokenizer | None, **described: Any
     ) -> Iterator[keras.Model]:
         """Writes a model, yields it as read back, and renames the files on success."""
-        contents = {CONFIG_FILE: files.to_json(config_in_tf1(model).to_dict()).encode()}
+        contents = {CONFIG_FILE: files.to_json(conversion.config_in_tf1(model).to_dict()).encode()}
         if tokenizer:
             contents |= vocabulary_contents(tokenizer)
         beside = os.path.dirname(output)
@@ -74,7 +67,7 @@ class CheckpointTarget:
             for name, content in contents.items():
                 files.write_bytes(os.path.join(folder, name), content)
             prefix = os.path.join(folder, os.path.basename(output))
-            save_tf1_checkpoint(model, prefix)
+            conversion.save_tf1_checkpoint(model, prefix)
             # The original has one name for the heads of two of our models, so the checkpoint cannot tell.
             written = type(model).from_config(model.get_config())
             load_checkpoint(written, prefix).check_complete()
@@ -88,7 +81,7 @@ class HuggingFaceTarget:
 
     def layout(self, model: BaseModel, kind: Kind | None) -> Layout:
         """Returns how the format stores variables; refuses models that it does not have."""
-        architecture_of(model, kind)
+        conversion.architecture_of(model, kind)
         return layout_of(model_type_of(model.config))
 
     @contextlib.contextmanager
@@ -115,14 +108,14 @@ class HuggingFaceTarget:
             print(check_hugging_face_files(contents, tokenizer))
         files.make_directory(os.path.dirname(output.rstrip("/")) or ".")
         with files.write_atomically(output) as incomplete:
-            save_model(model, incomplete, kind, dtype, contents=contents, advice=advice)
+            conversion.save_model(model, incomplete, kind, dtype, contents=contents, advice=advice)
             yield self._read_back(incomplete, model, kind, dtype)
 
     def _read_back(
         self, folder: str, model: keras.Model, kind: Kind | None, dtype: WeightType
     ) -> "keras.Model | LoadedOnnx":
         config = read_config(os.path.join(folder, FOLDER_CONFIG_FILE))
-        return load_model(config, folder)[0]
+        return conversion.load_model(config, folder)[0]
 
 
 class OnnxTarget(HuggingFaceTarget):

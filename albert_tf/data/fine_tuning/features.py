@@ -11,14 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from albert_tf.data.fine_tuning.packing import (
-    check_max_seq_length,
-    choice_lengths,
-    count_windows,
-    join_choice,
-    pair_lengths,
-    window_begin,
-)
+from albert_tf.data.fine_tuning import packing
 from albert_tf.data.fine_tuning.tsv import (
     LABEL_SEPARATOR,
     Example,
@@ -120,7 +113,7 @@ def encode_examples(
 
     def cut(length_a: int, length_b: int) -> tuple[int, int]:
         special_tokens = 3 if length_b else 2
-        return pair_lengths(length_a, length_b, max_seq_length - special_tokens)
+        return packing.pair_lengths(length_a, length_b, max_seq_length - special_tokens)
 
     pairs = ((example.text_a, example.text_b or "") for example in examples)
     return _encode(pairs, tokenizer, cut, _named_labels(examples, labels))
@@ -139,8 +132,8 @@ def encode_long_texts(
     for first in range(0, len(examples), _EXAMPLES_AT_ONCE):
         texts = [example.text_a for example in examples[first : first + _EXAMPLES_AT_ONCE]]
         for index, ids in enumerate(tokenizer.encode_batch(texts), first):
-            count = count_windows(len(ids), size)
-            begins = (window_begin(len(ids), count, number) for number in range(count + 1))
+            count = packing.count_windows(len(ids), size)
+            begins = (packing.window_begin(len(ids), count, number) for number in range(count + 1))
             for begin, end in itertools.pairwise(begins):
                 input_ids.extend([tokenizer.cls_id, *ids[begin:end], tokenizer.sep_id])
                 lengths.append(end - begin + 2)
@@ -165,12 +158,14 @@ def encode_choices(
     All examples have a label, or none. `labels` are the letters of the choices, of which all have the
     same number.
     """
-    check_max_seq_length(max_seq_length, max_qa_length + 4, "[CLS] a [SEP] max_qa_length [SEP]")
+    packing.check_max_seq_length(
+        max_seq_length, max_qa_length + 4, "[CLS] a [SEP] max_qa_length [SEP]"
+    )
     cut = functools.partial(
-        choice_lengths, max_seq_length=max_seq_length, max_qa_length=max_qa_length
+        packing.choice_lengths, max_seq_length=max_seq_length, max_qa_length=max_qa_length
     )
     pairs = (
-        (example.text_a, join_choice(example.text_b or "", choice))
+        (example.text_a, packing.join_choice(example.text_b or "", choice))
         for example in examples
         for choice in example.choices
     )

@@ -9,19 +9,12 @@ from typing import Any
 import tensorflow as tf
 
 from albert_tf.checkpoints.loading import stored_labels
+from albert_tf.data.fine_tuning import tsv
 from albert_tf.data.fine_tuning.features import Features
 from albert_tf.data.fine_tuning.squad_questions import SquadExample, read_squad_tfds
 from albert_tf.data.fine_tuning.tables import ColumnNames
 from albert_tf.data.fine_tuning.task_table import OWN_TASK, Task
 from albert_tf.data.fine_tuning.tfds import read_tfds
-from albert_tf.data.fine_tuning.tsv import (
-    LABEL_SEPARATOR,
-    Example,
-    Labels,
-    Scores,
-    hold_out,
-    quote_names,
-)
 from albert_tf.errors import InputError, warn
 from albert_tf.export import exporter
 from albert_tf.kinds import OWN_KINDS, Kind, QuestionAnswering, recognise
@@ -179,7 +172,7 @@ def _read_own(
         if split == "train":
             kind = kind.fit_labels(examples[split][""], getattr(source, "name", source))
     if options.holds_out:
-        train, dev = hold_out(
+        train, dev = tsv.hold_out(
             examples["train"][""], options.dev_fraction, options.random_seed, bool(kind.labels)
         )
         if kind.labels:
@@ -201,7 +194,7 @@ def _read_own(
 
 def _labels_of(example: Any) -> list[str]:
     label = getattr(example, "label", None)
-    return label.split(LABEL_SEPARATOR) if isinstance(label, str) else []
+    return label.split(tsv.LABEL_SEPARATOR) if isinstance(label, str) else []
 
 
 def _keep_labels(train: list[Any], dev: list[Any]) -> tuple[list[Any], list[Any]]:
@@ -221,7 +214,9 @@ def _warn_of_few_rows(path: str, train: Sequence[Any], has_labels: bool) -> None
     counts = collections.Counter(label for example in train for label in _labels_of(example))
     single = [label for label, count in counts.items() if count == 1]
     if single and has_labels:
-        warn(f"{path}: the model can hardly learn labels of a single row: {quote_names(single)}")
+        warn(
+            f"{path}: the model can hardly learn labels of a single row: {tsv.quote_names(single)}"
+        )
 
 
 def _own_source(options: FineTuningOptions, split: str, sources: Mapping[str, Any]) -> Any:
@@ -253,7 +248,7 @@ def _read_squad_tfds(
     return usable_examples(examples, f"{builder}, {_SQUAD_TFDS_SPLITS[split]}", split)
 
 
-def _read_split(options: FineTuningOptions, row: Task, split: str) -> dict[str, list[Example]]:
+def _read_split(options: FineTuningOptions, row: Task, split: str) -> dict[str, list[tsv.Example]]:
     if options.data_source == "tfds":
         with name_original_files("data_dir"):
             return {name: read_tfds(row, split, name, options.data_dir) for name in row.sets[split]}
@@ -263,13 +258,13 @@ def _read_split(options: FineTuningOptions, row: Task, split: str) -> dict[str, 
     }
 
 
-def _names_of(labels: Labels) -> tuple[str, ...]:
-    return () if isinstance(labels, Scores) else tuple(labels)
+def _names_of(labels: tsv.Labels) -> tuple[str, ...]:
+    return () if isinstance(labels, tsv.Scores) else tuple(labels)
 
 
 def _warn_of_shared_rows(train: Sequence[Any], dev_sets: Mapping[str, Sequence[Any]]) -> None:
     """Counts the dev rows that are training rows, too."""
-    if not isinstance(train[0], Example):
+    if not isinstance(train[0], tsv.Example):
         return
     known = {example.texts for example in train}
     for name, dev in dev_sets.items():
