@@ -16,7 +16,7 @@ from albert_tf._version import __version__
 from albert_tf.checkpoints import hugging_face
 from albert_tf.checkpoints.hugging_face_reader import WEIGHTS_FILE, FolderReader
 from albert_tf.checkpoints.loading import LoadReport, load_reader, open_checkpoint, variables_of
-from albert_tf.checkpoints.names import in_groups, stored_as_original
+from albert_tf.checkpoints.names import grouped_config, stored_as_original
 from albert_tf.checkpoints.safetensors_files import write_tensors
 from albert_tf.checkpoints.tensors import (
     TensorReader,
@@ -66,7 +66,7 @@ _PROBLEM_TYPES: Mapping[str, hugging_face.ProblemType | None] = {
     "multi_label": "multi_label_classification",
     **dict.fromkeys(("embedding", "multiple_choice", "question_answering", "token_classification")),
 }
-_WITH_DROPOUT = AlbertClassifier | AlbertMultipleChoice | AlbertTokenClassifier
+_DROPOUT_MODELS = AlbertClassifier | AlbertMultipleChoice | AlbertTokenClassifier
 # By the names of the classes after `Albert` and `Bert`.
 _ARCHITECTURES = {
     "Model": _Architecture(AlbertEncoder, "feature-extraction"),
@@ -89,7 +89,7 @@ def load_model(config: AlbertConfig, path: str) -> tuple[keras.Model, LoadReport
     is_theirs = reader.format_name == "hugging_face"
     make = _make_hugging_face_model if is_theirs else _make_model
     with name_place(reader.prefix):
-        model = make(reader.config_here(config), reader)
+        model = make(reader.adapted_config(config), reader)
     return model, load_reader(model, reader)
 
 
@@ -128,7 +128,7 @@ def _make_hugging_face_model(config: AlbertConfig, reader: FolderReader) -> kera
     options = dict(options)
     if model_class.HEAD_BIAS is not None:
         options["num_classes"] = len(reader.config.labels)
-    if issubclass(model_class, _WITH_DROPOUT):
+    if issubclass(model_class, _DROPOUT_MODELS):
         options["dropout"] = reader.config.classifier_dropout
     return model_class(encoder, **options)
 
@@ -142,7 +142,7 @@ def architecture_of(model: keras.Model, kind: Any = None) -> str:
         raise InputError(f"kind '{kind.name}': Hugging Face has no such models")
     config = _encoder_of(model).config
     model_type = hugging_face.model_type_of(config)
-    hugging_face.config_there(config, model_type)
+    hugging_face.equivalent_config(config, model_type)
     for end, (model_class, _, _, options) in _ARCHITECTURES.items():
         is_same = all(getattr(model, name, None) == value for name, value in options.items())
         if type(model) is model_class and is_same:
@@ -277,7 +277,7 @@ def _config_of(model: keras.Model, kind: Any = None) -> hugging_face.HuggingFace
         if kind:
             problem_type = _PROBLEM_TYPES.get(kind.name)
         config = dataclasses.replace(config, labels=labels, problem_type=problem_type)
-    if isinstance(model, _WITH_DROPOUT):
+    if isinstance(model, _DROPOUT_MODELS):
         config = dataclasses.replace(config, classifier_dropout=model.dropout)
     return config
 
@@ -288,7 +288,7 @@ def config_in_tf1(model: BaseModel) -> AlbertConfig:
         raise InputError(f"{type(model).__name__}: the original has no model with such heads")
     if model.config.hidden_act == "gelu_erf":
         raise InputError("hidden_act 'gelu_erf': the original's gelu is the tanh form, 'gelu' here")
-    return in_groups(model.config, "the original's")
+    return grouped_config(model.config, "the original's")
 
 
 def save_tf1_checkpoint(model: keras.Model, prefix: str) -> None:

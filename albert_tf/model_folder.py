@@ -38,7 +38,7 @@ _STATE = re.compile(r"step-(\d+)\.safetensors")
 
 _CHECKSUM, _SHA256 = "checksum", "sha256"
 # Others that save the model again keep our key, which no longer describes it.
-_OF_OTHERS = "transformers_version"
+_TRANSFORMERS_KEY = "transformers_version"
 
 
 def find_best(output_dir: str) -> str | None:
@@ -68,7 +68,7 @@ def read_config(path: str) -> Any:
     values = files.read_json(path)
     if not isinstance(values, Mapping) or not (OWN in values or _has_checksum(values)):
         return values
-    if _OF_OTHERS in values:
+    if _TRANSFORMERS_KEY in values:
         return {key: value for key, value in values.items() if key != OWN}
     own = values.get(OWN)
     if not isinstance(own, Mapping) or not isinstance(own.get(_SHA256), Mapping):

@@ -99,8 +99,8 @@ class FolderReader(TensorReader):
         prefix = f"{model_type}."
         # Names of an encoder without heads have no prefix.
         is_bare = not any(name.startswith(prefix) for name in shapes)
-        of_heads = {"albert": "", "bert": ", BERT"}[model_type]
-        self.description += f", {model_type.capitalize()}Model" if is_bare else of_heads
+        model_name = {"albert": "", "bert": ", BERT"}[model_type]
+        self.description += f", {model_type.capitalize()}Model" if is_bare else model_name
         self.encoder_prefixes = ("embeddings.", "encoder.", "pooler.") if is_bare else (prefix,)
         self.layout = hugging_face.layout_of(model_type, is_bare)
 
@@ -133,7 +133,7 @@ class FolderReader(TensorReader):
         may the two forms of gelu: Hugging Face's old files leave the choice to the user
         (docs/fidelity.md), who made it with the config.
         """
-        ours = hugging_face.config_there(config, self.config.model_type).to_dict()
+        ours = hugging_face.equivalent_config(config, self.config.model_type).to_dict()
         theirs = self.config.encoder.to_dict()
         if {ours["hidden_act"], theirs["hidden_act"]} == {"gelu", "gelu_erf"}:
             del theirs["hidden_act"]

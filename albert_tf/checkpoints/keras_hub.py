@@ -19,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf import files
-from albert_tf.checkpoints.names import in_groups, make_layout, read_rows
+from albert_tf.checkpoints.names import grouped_config, make_layout, read_rows
 from albert_tf.checkpoints.tensors import TensorReader
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, name_place
@@ -57,7 +57,7 @@ _ENDS = {
     "beta": ("/1", False),
 }
 # KerasHub has no heads as in the last lines; these names serve the report of missing keys.
-_AROUND_THE_BLOCKS = r"""
+_OUTER_ROWS = r"""
 embedding/word_embeddings        {backbone}reversible_embedding/0
 embedding/position_embeddings    {backbone}position_embedding/0
 embedding/segment_embeddings     {backbone}embedding/0
@@ -71,7 +71,7 @@ head/dense                       dense
 (sentence_order_head|span_head|token_head)/dense  \1
 (conditional_span_head/.+)     \1
 """.replace("{backbone}", _BACKBONE)
-_OF_BLOCK = r"""
+_BLOCK_ROWS = r"""
 {ours}/attention_\d+_\d+/query       {theirs}/_self_attention_layer/query_dense
 {ours}/attention_\d+_\d+/key         {theirs}/_self_attention_layer/key_dense
 {ours}/attention_\d+_\d+/value       {theirs}/_self_attention_layer/value_dense
@@ -81,8 +81,8 @@ _OF_BLOCK = r"""
 {ours}/ffn_\d+_\d+/output            {theirs}/_feedforward_output_dense
 {ours}/ffn_\d+_\d+/layer_norm        {theirs}/_feedforward_layer_norm
 """
-_TABLE = _AROUND_THE_BLOCKS + "".join(
-    _OF_BLOCK.replace("{ours}", f"block_{ours}").replace("{theirs}", _BACKBONE + theirs)
+_TABLE = _OUTER_ROWS + "".join(
+    _BLOCK_ROWS.replace("{ours}", f"block_{ours}").replace("{theirs}", _BACKBONE + theirs)
     # The first layer of a class has no number.
     for ours, theirs in (("0", _BLOCK), (r"(\d+)", rf"{_BLOCK}_\1"))
 )
@@ -156,7 +156,7 @@ class KerasHubReader(TensorReader):
 
         Dropout rates and initial values may differ, and the number of layers that share all weights.
         """
-        there = in_groups(config, "KerasHub's")
+        there = grouped_config(config, "KerasHub's")
         if there.hidden_act != "gelu":
             raise InputError(
                 f"hidden_act is {there.hidden_act!r}; KerasHub's models have only 'gelu'"

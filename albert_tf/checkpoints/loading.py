@@ -18,8 +18,8 @@ from albert_tf.checkpoints.tensors import (
     assign,
     find_checkpoint,
     open_tensors,
+    strip_scope,
     variables_by_path,
-    without_scope,
 )
 from albert_tf.config import CONFIG_FILE as ALBERT_CONFIG_FILE
 from albert_tf.config import AlbertConfig
@@ -30,11 +30,11 @@ from albert_tf.options.parts import FormatName
 from albert_tf.sources import find_model
 
 # What names begin with -> whose checkpoint of TensorFlow it is.
-_OF_TENSORFLOW = {SHARED: BrightmartReader, "bert/": OriginalReader}
+_TENSORFLOW_READERS = {SHARED: BrightmartReader, "bert/": OriginalReader}
 # All that can be read, for messages.
 _FORMATS = "; ".join(
     reader.description
-    for reader in (FolderReader, *_OF_TENSORFLOW.values(), keras_hub.KerasHubReader)
+    for reader in (FolderReader, *_TENSORFLOW_READERS.values(), keras_hub.KerasHubReader)
 )
 
 
@@ -49,8 +49,8 @@ def open_checkpoint(path: str) -> TensorReader:
 
 def _open_tensorflow(prefix: str) -> TensorReader:
     tensors = open_tensors(prefix)
-    names = [*map(without_scope, tensors.get_variable_to_shape_map())]
-    for start, reader_class in _OF_TENSORFLOW.items():
+    names = [*map(strip_scope, tensors.get_variable_to_shape_map())]
+    for start, reader_class in _TENSORFLOW_READERS.items():
         if any(name.startswith(start) for name in names):
             return reader_class(prefix, tensors)
     raise InputError(
@@ -110,8 +110,8 @@ class LoadReport:
 def find_config(path: str) -> str | None:
     """Returns the config file beside a checkpoint (a folder or a prefix), for `read_config`."""
     folder = folder_of(path)
-    of_hub = os.path.join("assets", ALBERT_CONFIG_FILE)  # of TensorFlow Hub's modules
-    paths = [os.path.join(folder, name) for name in (ALBERT_CONFIG_FILE, CONFIG_FILE, of_hub)]
+    hub_config = os.path.join("assets", ALBERT_CONFIG_FILE)  # of TensorFlow Hub's modules
+    paths = [os.path.join(folder, name) for name in (ALBERT_CONFIG_FILE, CONFIG_FILE, hub_config)]
     return next(filter(tf.io.gfile.exists, paths), None)
 
 

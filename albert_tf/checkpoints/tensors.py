@@ -28,7 +28,7 @@ Variables = Mapping[str, keras.Variable]
 _INDEX, _DATA = ".index", ".data-00000-of-00001"
 _HUB_PREFIX = os.path.join("variables", "variables")  # in the folder of a module of TensorFlow Hub
 # Ends of the paths of variables with a row for each piece.
-_OF_PIECES = ("/word_embeddings", "/output_bias")
+_PIECE_TABLES = ("/word_embeddings", "/output_bias")
 # What follows the prefix in a file name; TensorFlow 1 also writes a `.meta`.
 _FILE_END = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})$")
 
@@ -57,14 +57,14 @@ def stored_by_path(path: str) -> Stored:
 
 
 # Variables that Keras adds to a layer whose kernel no longer is its weight.
-_OF_CHANGED_LAYERS = ("/lora_kernel_a", "/kernel_scale")
+_CHANGED_LAYER_NAMES = ("/lora_kernel_a", "/kernel_scale")
 
 
 def variables_by_path(variables: Sequence[keras.Variable]) -> dict[str, keras.Variable]:
     """Returns variables by path."""
     by_path = {variable.path: variable for variable in variables}
     for path in by_path:
-        if path.endswith(_OF_CHANGED_LAYERS):
+        if path.endswith(_CHANGED_LAYER_NAMES):
             raise InputError(
                 f"{path}: layers with LoRA or quantize() have no checkpoint; load one before; "
                 "`model.save` merges LoRA, and `keras.models.load_model` reads its file without it"
@@ -105,7 +105,7 @@ class TensorReader(abc.ABC):
         """Returns how the files store a variable."""
         return stored_by_path(path)
 
-    def config_here(self, config: AlbertConfig) -> AlbertConfig:
+    def adapted_config(self, config: AlbertConfig) -> AlbertConfig:
         """Returns our config of the same model, given the one that comes with the files."""
         return config
 
@@ -175,7 +175,7 @@ class TensorReader(abc.ABC):
         is_product = all(one[-1:] == next_[:1] for one, next_ in itertools.pairwise(sizes))
         there = self.shape(stored)
         fitting = [shape]
-        if path.endswith(_OF_PIECES):
+        if path.endswith(_PIECE_TABLES):
             fitting = [(rows, *shape[1:]) for rows in padded_sizes(shape[0])]
         if there not in fitting or not is_product:
             theirs = " x ".join(map(str, sizes))
@@ -207,7 +207,7 @@ class StateReader(TensorReader):
         return self._tensors[name]
 
 
-def without_scope(name: str) -> str:
+def strip_scope(name: str) -> str:
     """Returns a variable's name without the scope that TensorFlow Hub's modules put before it."""
     return name.removeprefix("module/")
 
@@ -218,7 +218,7 @@ class CheckpointReader(TensorReader):
     def __init__(self, prefix: str, tensors: Any):
         self._tensors = tensors
         shapes = tensors.get_variable_to_shape_map()
-        self._names = {without_scope(name): name for name in shapes}
+        self._names = {strip_scope(name): name for name in shapes}
         super().__init__(prefix, {name: tuple(shapes[full]) for name, full in self._names.items()})
 
     def _get(self, name: str) -> np.ndarray:

@@ -177,11 +177,11 @@ def _places(
 ) -> set[tuple[int, int, int, str]]:
     """Returns the spans of texts as the text, the limits and the label of each."""
     places, tags, text_numbers = set(), [], []
-    for number, (text, of_text) in enumerate(zip(texts, spans, strict=True)):
+    for number, (text, text_spans) in enumerate(zip(texts, spans, strict=True)):
         if text.words is None:
-            places.update((number, *span) for span in of_text)
+            places.update((number, *span) for span in text_spans)
         else:
-            tags.append(tag_words(*np.array(text.words).T, of_text, table))
+            tags.append(tag_words(*np.array(text.words).T, text_spans, table))
             text_numbers.append(np.full(len(text.words), number))
     if tags:
         text_numbers = np.concatenate(text_numbers)

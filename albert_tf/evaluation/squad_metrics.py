@@ -66,8 +66,8 @@ def score_answers(
         if name in predictions:
             predicted = normalize_answer(predictions[name])
             scores.exact[name] = float(predicted in rights)
-            of_rights = (_token_f1(predicted, right, version_2) for right in rights)
-            scores.f1[name] = max(of_rights, default=0.0)
+            similarities = (_token_f1(predicted, right, version_2) for right in rights)
+            scores.f1[name] = max(similarities, default=0.0)
         elif not version_2:
             scores.exact[name] = scores.f1[name] = 0.0
     return scores
@@ -163,7 +163,7 @@ def search_threshold(scores: Scores, null_odds: Scores, golds: GoldAnswers) -> f
     return float(thresholds[np.argmax(totals)])
 
 
-def with_margin(threshold: float, null_odds: Scores) -> float:
+def add_margin(threshold: float, null_odds: Scores) -> float:
     """Returns an equivalent threshold, halfway to the next higher null odds if there are any.
 
     Other programs and machines round null odds differently, which must not matter at the threshold.

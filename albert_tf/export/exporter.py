@@ -145,7 +145,7 @@ class _Export:
                 stored_in, inputs, run, signature = write(folder)
                 specs = inputs, signature.structured_outputs
                 if self.evaluate:
-                    metrics = self.evaluate(runtimes.in_graph(run, signature))
+                    metrics = self.evaluate(runtimes.graph_function(run, signature))
                     evaluations = {"as exported": metrics}
             self._describe(folder, self.weights or stored_in, specs, evaluations)
         return paths

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # Ours -> theirs.
 _INPUTS = dict(zip(INPUTS, ("input_ids", "attention_mask", "token_type_ids"), strict=True))
-OF_ENCODER = {"sequence_output": "last_hidden_state", "pooled_output": "pooler_output"}
+ENCODER_OUTPUTS = {"sequence_output": "last_hidden_state", "pooled_output": "pooler_output"}
 # By the data type of the matrices, as transformers.js names them.
 _FILES = {None: "model.onnx", "float16": "model_fp16.onnx", "int8": "model_quantized.onnx"}
 
@@ -51,7 +51,9 @@ def onnx_module(model: keras.Model, kind: Any = None) -> UncheckedModel:
             return {"last_hidden_state": states, **kind.outputs(model.pool(states, inputs))}
         outputs = model(inputs, training=False)
         if isinstance(model, AlbertEncoder):
-            return {OF_ENCODER[name]: outputs[name] for name in OF_ENCODER if name in outputs}
+            return {
+                ENCODER_OUTPUTS[name]: outputs[name] for name in ENCODER_OUTPUTS if name in outputs
+            }
         if kind:
             return numeric(kind.outputs(outputs))
         return outputs if isinstance(outputs, Mapping) else {"logits": outputs}

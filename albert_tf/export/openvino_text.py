@@ -120,7 +120,7 @@ def _convert_packing(
         # OpenVINO finds wrong places in an empty vector, so there is one more number, beyond all rows.
         rows = tf.concat([indices[:, 0], shape[:1]], axis=0)
         row_splits = tf.searchsorted(rows, tf.range(shape[0] + 1), out_type=tf.int64)
-        return digit_commas.replace(values).in_rows(row_splits)
+        return digit_commas.replace(values).to_ragged(row_splits)
 
     def pack(**pieces):
         ids = [ids_of(*(pieces[f"{name}_{part}"] for part in _PIECES)) for name in names]

@@ -33,7 +33,7 @@ def numeric(outputs: Mapping[str, Any]) -> dict[str, Any]:
     return {name: each for name, each in outputs.items() if each.dtype != tf.string}
 
 
-def in_graph(run: Run, signature: tf.types.experimental.ConcreteFunction) -> Predict:
+def graph_function(run: Run, signature: tf.types.experimental.ConcreteFunction) -> Predict:
     """Returns the predictions of a file, without strings, as a function from a batch with `INPUTS`.
 
     `signature` is that of the `UncheckedModel` that the file was made of.

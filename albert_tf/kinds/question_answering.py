@@ -34,7 +34,7 @@ from albert_tf.evaluation.squad_answers import (
     rank_answers,
     score_spans,
 )
-from albert_tf.evaluation.squad_metrics import with_margin
+from albert_tf.evaluation.squad_metrics import add_margin
 from albert_tf.kinds.kind import Kind, Quality, check_fields, rows_of
 from albert_tf.kinds.registry import register
 from albert_tf.losses import ConditionalSpanLoss, SpanLoss
@@ -188,7 +188,7 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
         if not self.missing:
             return self
         threshold = find_null_threshold(gold_answers(examples), predictions)
-        threshold = with_margin(threshold, predictions.null_odds)
+        threshold = add_margin(threshold, predictions.null_odds)
         return dataclasses.replace(self, null_score_diff_threshold=threshold)
 
     @property

@@ -20,7 +20,7 @@ from albert_tf.checkpoints.tensors import Layout, checkpoint_paths, stored_by_pa
 from albert_tf.config import CONFIG_FILE
 from albert_tf.errors import InputError
 from albert_tf.export import reusable
-from albert_tf.export.onnx_models import OF_ENCODER, load_onnx, onnx_module, write_onnx
+from albert_tf.export.onnx_models import ENCODER_OUTPUTS, load_onnx, onnx_module, write_onnx
 from albert_tf.kinds import Kind
 from albert_tf.model_folder import CONFIG_FILE as FOLDER_CONFIG_FILE
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
@@ -174,7 +174,9 @@ class LoadedOnnx:
             return {"masked_lm_logits": logits}
         if "last_hidden_state" in outputs:
             return {
-                name: outputs[theirs] for name, theirs in OF_ENCODER.items() if theirs in outputs
+                name: outputs[theirs]
+                for name, theirs in ENCODER_OUTPUTS.items()
+                if theirs in outputs
             }
         return outputs.get("logits", outputs)
 

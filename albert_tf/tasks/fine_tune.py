@@ -70,15 +70,15 @@ def fine_tune(
     require_tensorflow("albert_tf.fine_tune")
     with name_place(f"kind={kind!r}"):
         find_kind(kind)
-    of_kinds = options_class(load_kinds())
-    flags = _check_flags(flags, of_kinds)
+    options_type = options_class(load_kinds())
+    flags = _check_flags(flags, options_type)
     sources = {"train": train, **({} if dev is None else {"dev": dev})}
     in_memory = {s: each for s, each in sources.items() if not isinstance(each, str | os.PathLike)}
     files = {
         f"{split}_file": split if split in in_memory else as_path(source)
         for split, source in sources.items()
     }
-    options = of_kinds(
+    options = options_type(
         init_checkpoint=as_path(model),
         output_dir=as_path(output_dir),
         do_train=True,
@@ -100,22 +100,22 @@ def _check(kind: str, data: RunData) -> None:
         )
 
 
-def _check_flags(flags: dict[str, Any], of_kinds: type) -> dict[str, Any]:
+def _check_flags(flags: dict[str, Any], options_type: type) -> dict[str, Any]:
     """Returns the flags with paths as strings, if each is one that has a meaning here, of its type."""
-    types_of = typing.get_type_hints(of_kinds)
-    known = {field.name for field in dataclasses.fields(of_kinds)} - {*_NO_ARGUMENTS}
+    types_of = typing.get_type_hints(options_type)
+    known = {field.name for field in dataclasses.fields(options_type)} - {*_NO_ARGUMENTS}
     checked = {}
     for name, value in flags.items():
         if name not in known:
             nearest = difflib.get_close_matches(name, known)
             hint = f"; did you mean {' or '.join(nearest)}?" if nearest else ""
             raise InputError(f"fine_tune: unknown argument '{name}'{hint}")
-        checked[name] = _as_flag(value)
+        checked[name] = _flag_value(value)
         check_type(name, checked[name], types_of[name])
     return checked
 
 
-def _as_flag(value: Any) -> Any:
+def _flag_value(value: Any) -> Any:
     """Returns an argument as the type that its flag has: of NumPy's numbers, paths and dictionaries."""
     if isinstance(value, np.generic):
         return value.item()

@@ -66,7 +66,7 @@ def run(options: PretrainingOptions) -> dict[str, float]:
     config = common.load_config(options)
     options = fill_sizes(options, config)
     if options.recipe:
-        options = _with_recipe(options, config)
+        options = _apply_recipe(options, config)
         config = common.load_config(options)
     common.check_output_dir(options, config, ("sentence_objective",), _DATA_OPTIONS)
     records, tokenizer = open_records(options, config)
@@ -101,7 +101,7 @@ def run(options: PretrainingOptions) -> dict[str, float]:
     return metrics
 
 
-def _with_recipe(options: PretrainingOptions, config: AlbertConfig) -> PretrainingOptions:
+def _apply_recipe(options: PretrainingOptions, config: AlbertConfig) -> PretrainingOptions:
     """Prints all hyperparameters, and sets the dropout of the recipe's preset unless another is given."""
     dropout = options.dropout
     if presets := PRETRAINING_RECIPES[options.recipe].presets:
@@ -150,9 +150,9 @@ def _train(
     tokenizer: Tokenizer | None,
     evaluate: Callable[[], dict[str, float]] | None,
 ) -> None:
-    of_training = records["input_file"]
+    train_records = records["input_file"]
     order = (options.train_batch_size, options.shuffle_buffer, options.random_seed)
-    batches_from = functools.partial(pretraining_batches, of_training, *order)
+    batches_from = functools.partial(pretraining_batches, train_records, *order)
     if trainer.is_chief and tokenizer is None:
         warn(
             f"--output_dir={options.output_dir} will hold no vocabulary, as that of the records "
@@ -161,7 +161,7 @@ def _train(
     with common.start_or_resume(options, trainer, trainer.model, tokenizer) as write_best:
         if trainer.is_chief:
             save_counts(options, records)
-            num_records = sum(file.count for file in of_training.files)
+            num_records = sum(file.count for file in train_records.files)
             common.warn_of_large_batch(options, num_records, "records")
         check = LearningCheck(batches_from().as_numpy_iterator(), options.warmup_steps)
         plan = training.TrainingPlan(

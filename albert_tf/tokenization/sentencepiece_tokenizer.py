@@ -94,7 +94,7 @@ class AlbertTokenizer:
             np.int32,
         )
         self._digit_comma_pieces = {
-            piece: [*self._split(_without_comma(piece)), ","]
+            piece: [*self._split(_strip_comma(piece)), ","]
             for piece in self.pieces
             if piece.endswith(",") and piece[-2:-1].isdigit()
         }
@@ -210,7 +210,7 @@ def _starts_word_in_original(piece: str) -> bool:
 _WORD_STARTS = {"original": _starts_word_in_original, "sentencepiece": _has_word_mark}
 
 
-def _without_comma(piece: str) -> str:
+def _strip_comma(piece: str) -> str:
     """Returns the text of a piece before its comma.
 
     SentencePiece puts a word mark before it. The original means to remove this mark inside a word, but
@@ -250,7 +250,7 @@ def normalize_text(text: str, lower_case: bool, keep_accents: bool = False) -> s
     text = " ".join(text.split())
     if not text.isascii():
         text = _LONE_SURROGATE.sub(_REPLACEMENT_CHARACTER, text)
-        text = text if keep_accents else _without_marks(text)
+        text = text if keep_accents else _strip_marks(text)
     return text.lower() if lower_case else text
 
 
@@ -279,6 +279,6 @@ def original_spans(
     ]
 
 
-def _without_marks(text: str) -> str:
+def _strip_marks(text: str) -> str:
     decomposed = unicodedata.normalize("NFKD", text)
     return "".join(char for char in decomposed if not unicodedata.combining(char))

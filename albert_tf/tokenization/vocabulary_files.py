@@ -38,7 +38,7 @@ _PieceType = sentencepiece_model_pb2.ModelProto.SentencePiece
 # Of ALBERT's tokenizers, those of transformers and ours.
 _NORMALIZERS = {"Replace", "NFC", "NFKD", "StripAccents", "Lowercase", "Precompiled", "Strip"}
 # What keeps accents has none of these. In a SentencePiece model the end of its normalizer's name says so.
-_OF_ACCENTS = {"NFKD", "StripAccents"}
+_ACCENT_NORMALIZERS = {"NFKD", "StripAccents"}
 _KEEPS_ACCENTS = "_keep_accents"
 # The models of a `tokenizer.json` that we have, and the flag that names each.
 _KINDS = {"Unigram": "--spm_model_file", "WordPiece": "--vocab_file"}
@@ -169,7 +169,7 @@ def read_unigram(path: str) -> bytes:
     if charsmap := normalizers.get("Precompiled", {}).get("precompiled_charsmap"):
         model.normalizer_spec.precompiled_charsmap = base64.b64decode(charsmap)
     content = model.SerializeToString()
-    return content if _OF_ACCENTS & normalizers.keys() else with_accents(content)
+    return content if _ACCENT_NORMALIZERS & normalizers.keys() else mark_accents(content)
 
 
 def keeps_accents(model: bytes) -> bool:
@@ -178,7 +178,7 @@ def keeps_accents(model: bytes) -> bool:
     return proto.normalizer_spec.name.endswith(_KEEPS_ACCENTS)
 
 
-def with_accents(model: bytes) -> bytes:
+def mark_accents(model: bytes) -> bytes:
     """Returns a SentencePiece model that says that it is of text with accents."""
     proto = sentencepiece_model_pb2.ModelProto.FromString(model)
     proto.normalizer_spec.name += _KEEPS_ACCENTS

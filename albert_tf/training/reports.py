@@ -239,12 +239,12 @@ def draw_learning_curve(output_dir: str, *metrics: str) -> str | None:
     figure = Figure(figsize=(4 * len(panel_names), 3.5), layout="constrained")
     panels = figure.subplots(1, len(panel_names), squeeze=False)[0]
     for split in ("train", "eval"):
-        of_split = [report for report in reports if report["split"] == split]
+        split_reports = [report for report in reports if report["split"] == split]
         for axes, suffix in zip(panels, panel_names, strict=True):
-            for name in sorted({name for report in of_split for name in report}):
+            for name in sorted({name for report in split_reports for name in report}):
                 if name == suffix or name.endswith(f"_{suffix}"):
                     points = [
-                        (report["step"], report[name]) for report in of_split if name in report
+                        (report["step"], report[name]) for report in split_reports if name in report
                     ]
                     axes.plot(*zip(*points, strict=True), ".-", label=f"{split} {name}")
     for axes in panels:

@@ -183,7 +183,7 @@ def _find_texts(table: Table, pairs: Sequence[tuple[str, str]]) -> tuple[str, st
         return _named(table, "text_column"), second and _named(table, "text_pair_column")
     if names.text_pair_column:
         raise InputError("--text_pair_column: expected --text_column, too")
-    columns = _by_usual_name(table)
+    columns = _usual_columns(table)
     found = [pair for pair in pairs if set(pair) <= set(columns)]
     firsts = [name for name in _TEXTS if name in columns]
     others = [name for name in firsts if not any(name in pair for pair in found)]
@@ -208,7 +208,7 @@ def _find_label(table: Table, optional: bool) -> str | None:
         if optional and table.names.label_column not in table.columns:
             return None
         return _named(table, "label_column")
-    columns = _by_usual_name(table)
+    columns = _usual_columns(table)
     found = [columns[name] for name in _LABELS if name in columns]
     if not found and len(single := _label_columns(table)) == 1:
         return single[0]
@@ -233,7 +233,7 @@ def _named(table: Table, flag: str) -> str:
     return name
 
 
-def _by_usual_name(table: Table) -> dict[str, str]:
+def _usual_columns(table: Table) -> dict[str, str]:
     """Returns the columns by their names in lower case."""
     columns = {}
     for column in table.columns:

@@ -139,8 +139,8 @@ def encode_long_texts(
                 lengths.append(end - begin + 2)
                 indices.append(index)
     input_ids, lengths, indices = (np.array(values, np.int32) for values in arrays)
-    of_windows = {name: each[indices] for name, each in _named_labels(examples, labels).items()}
-    return WindowFeatures(input_ids, lengths, lengths, of_windows, example_indices=indices)
+    window_labels = {name: each[indices] for name, each in _named_labels(examples, labels).items()}
+    return WindowFeatures(input_ids, lengths, lengths, window_labels, example_indices=indices)
 
 
 def encode_choices(
@@ -216,7 +216,7 @@ def _encode(
     return Features(*texts, labels, num_truncated=num_truncated)
 
 
-def without_padding(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def strip_padding(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Returns `input_ids`, `lengths` and `first_lengths` of `Features` for inputs, int32 (t, S) each."""
     lengths, second_lengths = (
         inputs[name].sum(axis=1, dtype=np.int32) for name in ("input_mask", "segment_ids")

@@ -86,11 +86,13 @@ def examples_of_article(
     examples = []
     rows = zip(questions, options, answers, strict=True)
     for number, (question, choices, answer) in enumerate(rows):
-        of_question = f"{place}, question {number + 1}"
+        question_place = f"{place}, question {number + 1}"
         if not _is_texts(choices) or len(choices) != _NUM_CHOICES:
-            raise InputError(f"{of_question}: received the options {choices!r}; expected 4 texts")
+            raise InputError(
+                f"{question_place}: received the options {choices!r}; expected 4 texts"
+            )
         if answer is not None:
-            check_label(of_question, answer, labels)
+            check_label(question_place, answer, labels)
         guid, texts = f"{article['id']}-{number}", (article["article"], question)
         examples.append(Example(guid, *texts, answer, choices=tuple(choices), subset=level))
     return examples

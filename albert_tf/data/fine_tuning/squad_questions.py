@@ -193,11 +193,11 @@ def _check_layout(value: Any, layout: Any, path: str, place: str = "") -> None:
         for number, item in enumerate(value):
             _check_layout(item, layout[0], path, f"{place}[{number}]")
     if isinstance(layout, dict):
-        for key, of_member in layout.items():
+        for key, member_layout in layout.items():
             name = key.removesuffix("?")
             if name in value or name == key:
-                of_place = f"{place}.{name}".removeprefix(".")
-                _check_layout(value.get(name, _MISSING), of_member, path, of_place)
+                member_place = f"{place}.{name}".removeprefix(".")
+                _check_layout(value.get(name, _MISSING), member_layout, path, member_place)
 
 
 def read_squad_tfds(builder: str, split: str, data_dir: str | None) -> list[SquadExample]:

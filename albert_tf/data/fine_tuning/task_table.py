@@ -89,8 +89,8 @@ def _glue_task(
         "metrics": ("accuracy",),
         "labels": ("0", "1"),
         "sets": {
-            split: {"": TsvFile(f"{folder}/{split}.tsv", of_split)}
-            for split, of_split in columns.items()
+            split: {"": TsvFile(f"{folder}/{split}.tsv", split_columns)}
+            for split, split_columns in columns.items()
         },
         "tfds": TfdsSource((f"glue/{name}",), columns=Columns(*texts, guid="idx", label="label")),
         "submissions": {"": f"{folder}.tsv"},

@@ -23,7 +23,7 @@ from albert_tf.kinds.registry import find_kind, read_kind
 from albert_tf.options import select
 from albert_tf.options.kinds import option_fields
 from albert_tf.tasks.common import described_folder
-from albert_tf.tasks.fine_tuning.choices import choose_length, with_length
+from albert_tf.tasks.fine_tuning.choices import choose_length, set_length
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.predictions import ExampleSet, check_lines
 from albert_tf.tokenization import Tokenizer
@@ -90,7 +90,7 @@ def read_data(
     if options.max_seq_length is None and options.do_train and most_tokens is not None:
         train = examples["train"][""]
         length = choose_length(kind, train, tokenizer, most_tokens, options.random_seed)
-        kind = with_length(kind, length)
+        kind = set_length(kind, length)
     return _encode(options, row, kind, tokenizer, examples)
 
 

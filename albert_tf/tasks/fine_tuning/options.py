@@ -21,7 +21,7 @@ from albert_tf.data.fine_tuning.task_table import (
 )
 from albert_tf.errors import InputError
 from albert_tf.options import option
-from albert_tf.options.kinds import KIND_FLAGS, with_kind_options
+from albert_tf.options.kinds import KIND_FLAGS, add_kind_options
 from albert_tf.tasks.training_options import (
     MAX_BATCH_SIZE,
     PAPER,
@@ -307,7 +307,7 @@ class _FineTuningOptions(ColumnNames, ExportOptions, TrainingOptions):
 
 def options_class(kinds: Mapping[str, type]) -> type:
     """Returns `FineTuningOptions` with the options of more kinds: those of other packages."""
-    return with_kind_options(_FineTuningOptions, {**KIND_FLAGS, **kinds})
+    return add_kind_options(_FineTuningOptions, {**KIND_FLAGS, **kinds})
 
 
 FineTuningOptions = options_class({})
