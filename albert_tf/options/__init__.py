@@ -5,6 +5,7 @@ from each field, and a run saves all of them next to its checkpoints. The parts 
 such as the training loop, declare it in a dataclass of their own, which the task's dataclass extends.
 """
 
+import copy
 import dataclasses
 import inspect
 import typing
@@ -60,8 +61,14 @@ def option_groups(options_class: type) -> Iterator[tuple[str, list[dataclasses.F
 
     Yields:
         A title, and the fields of `options_class`, which may have other defaults than those of the group.
+        `DEFAULTS` of that class tells what options are that are not given, as text; here it is a part of
+        their descriptions.
     """
-    fields = {field.name: field for field in dataclasses.fields(options_class)}
+    fields = {field.name: copy.copy(field) for field in dataclasses.fields(options_class)}
+    for name, default in getattr(options_class, "DEFAULTS", {}).items():
+        metadata = fields[name].metadata
+        described = f"{metadata['description']} Default: {default}."
+        fields[name].metadata = {**metadata, "description": described}
     for part in filter(dataclasses.is_dataclass, options_class.__mro__):
         bases = filter(dataclasses.is_dataclass, part.__bases__)
         inherited = {field.name for base in bases for field in dataclasses.fields(base)}
