@@ -21,6 +21,7 @@ from albert_tf.checkpoints.tensors import TensorReader
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.model_folder import CONFIG_FILE, OWN, check_sum
+from albert_tf.options import check_layout
 
 WEIGHTS_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
@@ -89,8 +90,7 @@ class FolderReader(TensorReader):
         self._tensors = self._read_tensors(directory)
         self._drop_copies(directory)
         self._drop_identity()
-        shapes = {name: tensor.shape for name, tensor in self._tensors.items()}
-        super().__init__(directory, shapes)
+        super().__init__(directory, self._tensors)
         model_type = self.config.model_type
         self.layout = hugging_face.layout_of(model_type)
         if model_type == OWN:
@@ -98,7 +98,7 @@ class FolderReader(TensorReader):
             return
         prefix = f"{model_type}."
         # Names of an encoder without heads have no prefix.
-        is_bare = not any(name.startswith(prefix) for name in shapes)
+        is_bare = not any(name.startswith(prefix) for name in self.shapes)
         model_name = {"albert": "", "bert": ", BERT"}[model_type]
         self.description += f", {model_type.capitalize()}Model" if is_bare else model_name
         self.encoder_prefixes = ("embeddings.", "encoder.", "pooler.") if is_bare else (prefix,)
@@ -189,9 +189,10 @@ class FolderReader(TensorReader):
 def _read_index(path: str) -> Mapping[str, str]:
     """Returns the file of each tensor; refuses other JSON, and files outside of the folder."""
     index = files.read_json(path)
-    file_of = index.get("weight_map") if isinstance(index, dict) else None
-    if not isinstance(file_of, dict) or not file_of:
-        raise InputError(f"{path}: expected an object with a 'weight_map' from tensors to files")
+    check_layout(index, {"weight_map": dict}, path)
+    file_of = index["weight_map"]
+    if not file_of:
+        raise InputError(f"{path}: weight_map is empty; expected the file of each tensor")
     for name, file in file_of.items():
         if not isinstance(file, str) or os.path.basename(file) != file or file in ("", ".", ".."):
             raise InputError(

@@ -122,3 +122,39 @@ def _is_a(value: Any, expected: Any) -> bool:
     if isinstance(value, bool):
         return expected is bool
     return isinstance(value, (int, float) if expected is float else expected)
+
+
+# Names of the types in JSON.
+_TYPE_NAMES = {
+    dict: "an object",
+    list: "a list",
+    str: "a text",
+    int: "a whole number",
+    float: "a number with a point",
+    bool: "true or false",
+    type(None): "null",
+    object: "missing",
+}
+_MISSING = object()
+
+
+def check_layout(value: Any, layout: Any, path: str, place: str = "") -> None:
+    """Raises an `InputError` if a value of JSON, or a part of it, has not the expected type.
+
+    A layout is a type, a union of types, a list with the layout of its items, or a dictionary with those
+    of its members, of which a name with "?" may be missing. `path` and `place` are for messages.
+    """
+    expected = typing.get_args(layout) or (layout if isinstance(layout, type) else type(layout),)
+    if type(value) not in expected:  # in Python `True` is an `int`
+        received = _TYPE_NAMES.get(type(value), type(value).__name__)
+        wanted = " or ".join(_TYPE_NAMES[kind] for kind in expected)
+        raise InputError(f"{path}: {place or 'it'} is {received}, expected {wanted}")
+    if isinstance(layout, list):
+        for number, item in enumerate(value):
+            check_layout(item, layout[0], path, f"{place}[{number}]")
+    if isinstance(layout, dict):
+        for key, member_layout in layout.items():
+            name = key.removesuffix("?")
+            if name in value or name == key:
+                member_place = f"{place}.{name}".removeprefix(".")
+                check_layout(value.get(name, _MISSING), member_layout, path, member_place)
