@@ -103,18 +103,22 @@ class LongTextKind(LongTextFlags, TextKind):
     """May read all of a long text: in windows, over which it averages the model's outputs."""
 
     @property
+    def _has_windows(self) -> bool:
+        return self.long_texts == "windows"
+
+    @property
     def reads_one_sequence(self) -> bool:
         """Whether long texts are truncated."""
-        return self.long_texts == "truncate"
+        return not self._has_windows
 
     def fit_labels(self, examples: Sequence[Example], path: str) -> Self:
         fitted = super().fit_labels(examples, path)
-        if not self.reads_one_sequence and fitted.pairs:
+        if self._has_windows and fitted.pairs:
             raise InputError(f"long_texts=windows: expected single texts; {path} has pairs")
         return fitted
 
     def encode(self, examples, tokenizer) -> Features:
-        encode = encode_examples if self.reads_one_sequence else encode_long_texts
+        encode = encode_long_texts if self._has_windows else encode_examples
         return encode(examples, self.accepted_labels, tokenizer, self.max_seq_length)
 
     def decode(self, examples, features: Features, batches) -> np.ndarray:
@@ -125,7 +129,7 @@ class LongTextKind(LongTextFlags, TextKind):
         return tf.math.segment_mean(outputs, features.example_indices).numpy()
 
     def predict_texts(self, predict, tokenizer, graph_tokenizer, text_a, text_b=None):
-        if self.reads_one_sequence:
+        if not self._has_windows:
             return super().predict_texts(predict, tokenizer, graph_tokenizer, text_a, text_b)
         rule = tokenizer.cls_id, tokenizer.sep_id, self.max_seq_length
         inputs, texts = cut_in_graph(graph_tokenizer(text_a), *rule)
