@@ -142,14 +142,10 @@ class KerasHubReader(TensorReader):
         )
         with name_place(config_file):
             self.config = config_from_dict(files.read_json(config_file))
-        self._tensors: dict[str, np.ndarray] = {}
+        tensors: dict[str, np.ndarray] = {}
         for path in filter(tf.io.gfile.exists, weights):
-            self._tensors |= _read_weights(files.read_bytes(path), path)
-        shapes = {name: tensor.shape for name, tensor in self._tensors.items()}
-        super().__init__(folder, shapes)
-
-    def _get(self, name: str) -> np.ndarray:
-        return self._tensors[name]
+            tensors |= _read_weights(files.read_bytes(path), path)
+        super().__init__(folder, tensors)
 
     def check_config(self, config: AlbertConfig) -> None:
         """Raises an `InputError` if a config is of another model than the files, or one they cannot hold.

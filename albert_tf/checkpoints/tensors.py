@@ -1,6 +1,5 @@
 """Finds, opens, checks and writes checkpoints: arrays by name, of which a model's variables are made."""
 
-import abc
 import dataclasses
 import difflib
 import functools
@@ -74,7 +73,7 @@ def variables_by_path(variables: Sequence[keras.Variable]) -> dict[str, keras.Va
     return by_path
 
 
-class TensorReader(abc.ABC):
+class TensorReader:
     """Reads a model's variables from files of a format, by default ours, which name them by path.
 
     Attributes:
@@ -91,15 +90,21 @@ class TensorReader(abc.ABC):
     encoder_prefixes: tuple[str, ...] = ()
     sha256: Mapping[str, str] = types.MappingProxyType({})
 
-    def __init__(self, prefix: str, shapes: Mapping[str, tuple[int, ...]]):
-        if not shapes:
-            raise InputError(f"{prefix}: holds no tensor")
+    def __init__(
+        self,
+        prefix: str,
+        tensors: Mapping[str, np.ndarray],
+        shapes: Mapping[str, tuple[int, ...]] | None = None,
+    ):
         self.prefix = prefix
-        self.shapes = shapes
+        self._tensors = tensors
+        self.shapes = shapes or {name: tensor.shape for name, tensor in tensors.items()}
+        if not self.shapes:
+            raise InputError(f"{prefix}: holds no tensor")
 
-    @abc.abstractmethod
     def _get(self, name: str) -> np.ndarray:
         """Returns a tensor; raises an `InputError` if it is damaged."""
+        return self._tensors[name]
 
     def layout(self, path: str) -> Stored:
         """Returns how the files store a variable."""
@@ -200,11 +205,7 @@ class StateReader(TensorReader):
     description = "albert_tf, state of a run"
 
     def __init__(self, path: str):
-        self._tensors = read_tensors(path)
-        super().__init__(path, {name: tensor.shape for name, tensor in self._tensors.items()})
-
-    def _get(self, name: str) -> np.ndarray:
-        return self._tensors[name]
+        super().__init__(path, read_tensors(path))
 
 
 def strip_scope(name: str) -> str:
@@ -215,15 +216,16 @@ def strip_scope(name: str) -> str:
 class CheckpointReader(TensorReader):
     """Reads a checkpoint of TensorFlow, given what `open_tensors` returns."""
 
-    def __init__(self, prefix: str, tensors: Any):
-        self._tensors = tensors
-        shapes = tensors.get_variable_to_shape_map()
-        self._names = {strip_scope(name): name for name in shapes}
-        super().__init__(prefix, {name: tuple(shapes[full]) for name, full in self._names.items()})
+    def __init__(self, prefix: str, checkpoint: Any):
+        self._checkpoint = checkpoint
+        sizes = checkpoint.get_variable_to_shape_map()
+        self._names = {strip_scope(name): name for name in sizes}
+        shapes = {name: tuple(sizes[full]) for name, full in self._names.items()}
+        super().__init__(prefix, {}, shapes)
 
     def _get(self, name: str) -> np.ndarray:
         try:
-            return self._tensors.get_tensor(self._names[name])
+            return self._checkpoint.get_tensor(self._names[name])
         except _DAMAGES as error:
             raise _damaged(self.prefix, error) from error
 
