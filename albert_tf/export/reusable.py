@@ -84,7 +84,7 @@ def write_reusable(
         encoder = ReusableEncoder(model, assets)
         modules = {"encoder": (encoder, encoder.serve)}
         if "preprocessor" in paths:
-            preprocessor = Preprocessor(tokenizer, config.max_position_embeddings)
+            preprocessor = TextPreprocessor(tokenizer, config.max_position_embeddings)
             modules["preprocessor"] = (preprocessor, preprocessor.__call__)
         for name, (module, signature) in modules.items():
             with files.explain_refusal(paths[name]):
@@ -165,7 +165,7 @@ class ReusableEncoder(_Reusable):
         return {name: value for name, value in self(inputs).items() if tf.is_tensor(value)}
 
 
-class Preprocessor(tf.Module):
+class TextPreprocessor(tf.Module):
     """Maps strings (B,) to a dictionary of inputs for `ReusableEncoder`, of a fixed length.
 
     Its SavedModel needs TensorFlow Text's operators as well. Texts are split, truncated and joined as in
@@ -213,7 +213,7 @@ class _PackInputs(tf.Module):
 
     The inputs are a list of one or two results of `_Tokenize`, and optionally `seq_length`, from the
     number of special ids to the number of the encoder's positions. The outputs are those of
-    `Preprocessor`, int32 (B, seq_length).
+    `TextPreprocessor`, int32 (B, seq_length).
     """
 
     def __init__(self, tokenizer: Tokenizer, max_position_embeddings: int):

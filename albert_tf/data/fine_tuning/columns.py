@@ -84,7 +84,7 @@ def choice_names(count: int) -> list[str]:
     return [_CHOICE + letter for letter in string.ascii_lowercase[:count]]
 
 
-def label_names(table: Table) -> tuple[str, ...]:
+def find_label_names(table: Table) -> tuple[str, ...]:
     """Returns the names of the labels of which a row may have any number; () if it has one label.
 
     They are those of the columns `label_<name>`, or the places in vectors of 0 and 1.
@@ -108,7 +108,7 @@ def join_labels(table: Table, names: Sequence[str]) -> Table:
 
     A table that has neither is returned as it is. `names` are those of the training set, if known.
     """
-    found = label_names(table)
+    found = find_label_names(table)
     if not found:
         return table
     names = names or found

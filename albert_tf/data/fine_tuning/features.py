@@ -16,8 +16,8 @@ from albert_tf.data.fine_tuning.tsv import (
     LABEL_SEPARATOR,
     Example,
     Labels,
-    LabelSets,
-    Scores,
+    MultiLabels,
+    ScoreRange,
 )
 from albert_tf.tokenization import Tokenizer
 
@@ -238,9 +238,9 @@ def label_ids(examples: Sequence[Example], labels: Labels) -> np.ndarray | None:
     """Returns the labels of n examples as `Features.labels` has them; None if they have none."""
     if not examples or examples[0].label is None:
         return None
-    if isinstance(labels, Scores):
+    if isinstance(labels, ScoreRange):
         return np.array([float(example.label) for example in examples], np.float32)
-    if isinstance(labels, LabelSets):
+    if isinstance(labels, MultiLabels):
         rows = [example.label.split(LABEL_SEPARATOR) for example in examples]
         return np.array([[name in row for name in labels.names] for row in rows], np.float32)
     class_ids = {label: class_id for class_id, label in enumerate(labels)}

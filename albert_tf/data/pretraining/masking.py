@@ -74,7 +74,7 @@ class MaskingConfig:
             )
 
 
-class Words(NamedTuple):
+class WordBounds(NamedTuple):
     """The words of a sequence, from left to right.
 
     Words of one segment touch (`ends[i] == starts[i + 1]`); between two segments there is a [SEP].
@@ -121,14 +121,14 @@ class Masker:
         masked[positions] = self._show(ids, rng)
         return MaskedSequence(masked, positions, ids)
 
-    def find_words(self, input_ids: np.ndarray, begins_word: np.ndarray) -> Words:
+    def find_words(self, input_ids: np.ndarray, begins_word: np.ndarray) -> WordBounds:
         """Returns the words of a sequence; the first piece of a segment always begins one."""
         begins = begins_word | (not self.config.do_whole_word_mask)
         is_special = self._is_special[input_ids]
         begins[1:] |= is_special[:-1]
         (places,) = begins.nonzero()  # of words, [CLS] and each [SEP]; a [SEP] is the last
         is_word = ~is_special[places[:-1]]
-        return Words(places[:-1][is_word], places[1:][is_word])
+        return WordBounds(places[:-1][is_word], places[1:][is_word])
 
     def _show(self, ids: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Draws the ids that the model sees at the chosen positions."""
@@ -185,7 +185,7 @@ def find_boundaries(tokenizer: Tokenizer) -> np.ndarray:
 
 
 def choose_ngrams(
-    words: Words, goal: int, config: MaskingConfig, rng: np.random.Generator
+    words: WordBounds, goal: int, config: MaskingConfig, rng: np.random.Generator
 ) -> list[tuple[int, int]]:
     """Draws n-grams of words, (first word, word after the last), until they hold `goal` pieces.
 

@@ -150,7 +150,7 @@ class _FineTuningOptions(ColumnNames, ExportOptions, TrainingOptions):
 
     @property
     def task(self) -> Task:
-        """The row of the task."""
+        """The task."""
         from albert_tf.kinds.registry import KINDS, load_kinds
 
         if self.task_name not in TASKS and self.task_name in load_kinds():

@@ -177,7 +177,7 @@ class _Run:
         return metrics
 
     def _write_predictions(self) -> None:
-        options, kind, row = self.options, self.kind, self.data.row
+        options, kind, task = self.options, self.kind, self.data.task
         files.make_directory(options.output_dir)
         test_sets = self.data.sets["test"]
         predictions = predict_sets(kind, test_sets, self.evaluator, options)
@@ -185,9 +185,9 @@ class _Run:
             name = options.TEST_PREDICTIONS
             path = write_predictions(kind, options.output_dir, name, dataset, predicted)
             print(f"predictions in {path}")
-            if dataset.name in row.submissions:
+            if dataset.name in task.submissions:
                 names = kind.answers(dataset.examples, predicted)["prediction"]
-                place = options.output_dir, row, dataset.name
+                place = options.output_dir, task, dataset.name
                 print(f"for the leaderboard {write_submission(*place, dataset.examples, names)}")
 
     def _make(self) -> Evaluator:
