@@ -39,7 +39,7 @@ class Quality(NamedTuple):
 class Kind(abc.ABC):
     """What a head predicts, from files to exported models.
 
-    A subclass with the decorator `albert_tf.kinds.register` is a task of `run_classifier.py`. A trained
+    A subclass with the decorator `albert_tf.kinds.register` is a task of `albert-classify`. A trained
     folder stores the name and the fields in `config.json`. Fields that are declared with
     `albert_tf.options.option` are also flags.
 

@@ -14,7 +14,7 @@ KINDS: dict[str, type[Kind]] = {}
 
 
 def register(kind: type[Kind]) -> type[Kind]:
-    """Makes a kind known under its name, to `run_classifier.py`, `albert_tf.load` and the exporter."""
+    """Makes a kind known under its name, to `albert-classify`, `albert_tf.load` and the exporter."""
     KINDS[kind.name] = kind
     return kind
 

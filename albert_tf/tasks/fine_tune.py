@@ -1,4 +1,4 @@
-"""Fine-tuning from Python, with the engine of the scripts."""
+"""Fine-tuning from Python, with the engine of the commands."""
 
 import dataclasses
 import difflib
@@ -44,8 +44,8 @@ def fine_tune(
 ) -> Loaded:
     """Trains a model on texts with labels, and returns it with its best weights.
 
-    It is the same as `run_classifier.py`: the folder
-    is resumed if the training was stopped, and `albert_tf.load(output_dir)` returns the same model later.
+    It does what `albert-classify` does: a training that was stopped is resumed, and
+    `albert_tf.load(output_dir)` returns the same model later.
 
     Args:
         model: the model to start from, as `--init_checkpoint` takes it.
@@ -60,7 +60,7 @@ def fine_tune(
             `embedding`, `question_answering`, or a kind of your own, see docs/kinds.md.
         callback: called after each report with the number of updates and the metrics, such as
             `train_loss` and `eval_accuracy`.
-        **flags: hyperparameters and other flags of the script, with their names and defaults, e.g.
+        **flags: hyperparameters and other flags of the command, with their names and defaults, e.g.
             `learning_rate=3e-5`, `num_train_epochs=5`, `class_weights={"yes": 2}`, `text_column="body"`.
 
     Raises:

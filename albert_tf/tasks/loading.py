@@ -57,7 +57,7 @@ def load(
 ) -> Loaded:
     """Loads a trained model, to predict from text.
 
-    `predict` takes lists of texts. It returns for n examples what the scripts write:
+    `predict` takes lists of texts. It returns for n examples what the commands write:
 
     - of a classifier, for `predict(text_a)` or `predict(text_a, text_b)`: `Classes`;
     - of a regression model, for the same: `Scores`;

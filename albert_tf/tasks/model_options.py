@@ -28,7 +28,7 @@ class EmbeddingOptions(DepthOptions, VocabularyOptions, ExportOptions):
     }
 
     model: str = option(
-        f"{MODEL_NAMES}, such as one that a script has trained, for its best checkpoint, or an exported "
+        f"{MODEL_NAMES}, such as one that a command has trained, for its best checkpoint, or an exported "
         "embedder."
     )
     input_file: str | None = option(

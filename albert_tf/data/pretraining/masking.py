@@ -29,7 +29,7 @@ class MaskingConfig:
 
     max_predictions_per_seq: int = option(
         "Maximum number of pieces to predict per sequence. With static masks it has to be the same in "
-        "both scripts.",
+        "both commands.",
         20,
         least=1,
         most=MAX_LENGTH,
