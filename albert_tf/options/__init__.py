@@ -80,11 +80,6 @@ def option_groups(options_class: type) -> Iterator[tuple[str, list[dataclasses.F
             yield "Flags of this command" if part is options_class else summary, own
 
 
-def flag_name(field: dataclasses.Field) -> str:
-    """Returns the flag of a field: its name without the `_` that follows a reserved word."""
-    return field.name.removesuffix("_")
-
-
 def to_json_dict(options: Any) -> dict[str, Any]:
     """Returns the options as a dictionary that `json` can write, with tuples as lists."""
     return {

@@ -9,7 +9,6 @@ from albert_tf.options import check_ranges, option
 from albert_tf.options.kinds import Pooling
 from albert_tf.options.parts import (
     DepthOptions,
-    FormatName,
     VocabularyOptions,
     WeightType,
     check_installed,
@@ -84,12 +83,8 @@ class CheckpointOptions(DepthOptions, VocabularyOptions):
 class ConversionOptions(CheckpointOptions):
     """The options of `albert-convert`."""
 
-    output_checkpoint: str | None = option(
-        "Prefix of the checkpoint to write; the folder with --to=hugging_face, onnx or saved_model.",
-        None,
-    )
-    from_: FormatName | None = option(
-        "Format that the checkpoint to convert must have. Default: any.", None
+    output_checkpoint: str = option(
+        "Prefix of the checkpoint to write; the folder with --to=hugging_face, onnx or saved_model."
     )
     to: Literal["tf1", "hugging_face", "saved_model", "onnx"] = option(
         "Format to write. onnx is a folder of hugging_face with an ONNX file in it."
@@ -97,12 +92,9 @@ class ConversionOptions(CheckpointOptions):
     output_dtype: WeightType = option(
         "Type in which --to=hugging_face or onnx stores the weights.", "float32"
     )
-    dry_run: bool = option("Only print what would be written.", False)
 
     def __post_init__(self):
         check_ranges(self)
-        if not (self.output_checkpoint or self.dry_run):
-            raise InputError("expected --output_checkpoint or --dry_run; received neither")
         if self.output_dtype != "float32" and self.to not in ("hugging_face", "onnx"):
             raise InputError(
                 f"--output_dtype={self.output_dtype}: expected --to=hugging_face or onnx"
@@ -110,7 +102,7 @@ class ConversionOptions(CheckpointOptions):
         if self.to == "onnx":
             check_installed("onnx", "--to")
         path = self.output_checkpoint
-        if self.to == "tf1" and path and not os.path.basename(path):
+        if self.to == "tf1" and not os.path.basename(path):
             raise InputError(
                 f"--output_checkpoint={path}: expected the prefix of a "
                 "checkpoint, such as converted/model.ckpt-best; received a folder"
