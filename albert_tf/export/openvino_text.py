@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.fine_tuning.packing import pack_inputs
 from albert_tf.export.runtimes import convert_to_openvino
 from albert_tf.export.saved_models import trace
 from albert_tf.tokenization import AlbertTokenizer, characters
 from albert_tf.tokenization.graph_normalization import Replacements
+from albert_tf.tokenization.packing import pack_inputs
 
 if TYPE_CHECKING:
     import openvino

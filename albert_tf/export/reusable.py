@@ -18,7 +18,6 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.config import CONFIG_FILE
-from albert_tf.data.fine_tuning.packing import pack_inputs
 from albert_tf.export import version_folders
 from albert_tf.export.checks import check_ids, check_positions, check_shapes
 from albert_tf.export.saved_models import INPUTS
@@ -26,6 +25,7 @@ from albert_tf.layers.primitives import take_positions
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.tokenization import AlbertTokenizer, Tokenizer
 from albert_tf.tokenization.in_graph import make_graph_tokenizer
+from albert_tf.tokenization.packing import pack_inputs
 
 # The default of TF Hub's preprocessors.
 _SEQ_LENGTH = 128

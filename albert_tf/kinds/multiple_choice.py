@@ -8,7 +8,6 @@ import tensorflow as tf
 
 from albert_tf.data.fine_tuning.columns import choice_columns, choice_names
 from albert_tf.data.fine_tuning.features import Features, encode_choices
-from albert_tf.data.fine_tuning.packing import BLANK, pack_choices
 from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.data.fine_tuning.tsv import Example
 from albert_tf.errors import InputError
@@ -17,6 +16,7 @@ from albert_tf.kinds.kind import as_texts, check_fields, rows_of
 from albert_tf.kinds.registry import register
 from albert_tf.models import AlbertMultipleChoice
 from albert_tf.options.kinds import MultipleChoiceFlags
+from albert_tf.tokenization.packing import BLANK, pack_choices
 
 # The original's.
 _MAX_QA_LENGTH = 128

@@ -9,7 +9,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.fine_tuning.packing import check_max_seq_length
 from albert_tf.data.fine_tuning.squad_questions import (
     SquadExample,
     describe_faults,
@@ -40,6 +39,7 @@ from albert_tf.kinds.registry import register
 from albert_tf.losses import ConditionalSpanLoss, SpanLoss
 from albert_tf.models import AlbertConditionalSpanLabeler, AlbertSpanLabeler
 from albert_tf.options.kinds import QuestionAnsweringFlags
+from albert_tf.tokenization.packing import check_max_seq_length
 from albert_tf.training.evaluator import Loss
 
 # Outputs of the conditional head that only its loss reads.

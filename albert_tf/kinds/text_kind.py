@@ -14,13 +14,13 @@ from albert_tf.data.fine_tuning.features import (
     encode_examples,
     encode_long_texts,
 )
-from albert_tf.data.fine_tuning.packing import cut_in_graph, encode_in_graph
 from albert_tf.data.fine_tuning.tables import ColumnNames, Table
 from albert_tf.data.fine_tuning.tsv import Example, Labels, make_examples
 from albert_tf.errors import InputError
 from albert_tf.kinds.kind import Kind, check_fields, rows_of
 from albert_tf.models import AlbertClassifier
 from albert_tf.options.kinds import LongTextFlags
+from albert_tf.tokenization.packing import cut_in_graph, encode_in_graph
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

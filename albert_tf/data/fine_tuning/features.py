@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from albert_tf.data.fine_tuning import packing
 from albert_tf.data.fine_tuning.tsv import (
     LABEL_SEPARATOR,
     Example,
@@ -19,7 +18,7 @@ from albert_tf.data.fine_tuning.tsv import (
     MultiLabels,
     ScoreRange,
 )
-from albert_tf.tokenization import Tokenizer
+from albert_tf.tokenization import Tokenizer, packing
 
 # Bounds the memory of Python's lists of ids, which take ten times that of the arrays.
 _EXAMPLES_AT_ONCE = 8192
