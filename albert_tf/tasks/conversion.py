@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -19,9 +20,8 @@ from albert_tf.model_folder import CONFIG_FILE as FOLDER_CONFIG_FILE
 from albert_tf.model_folder import RECOMMENDED_RATE, TRAINED_LAYERS, folder_of
 from albert_tf.model_folder import read_config as read_values
 from albert_tf.models import AlbertClassifier, AlbertMultipleChoice, AlbertTokenClassifier
-from albert_tf.models.base_model import BaseModel
 from albert_tf.sources import find_model
-from albert_tf.tasks.conversion_targets import TARGETS, LoadedEncoder, LoadedOnnx
+from albert_tf.tasks.conversion_targets import TARGETS
 from albert_tf.tasks.flags import check_addresses, check_vocab_size, load_tokenizer
 from albert_tf.tasks.model_options import CheckpointOptions, ConversionOptions
 from albert_tf.tokenization import Tokenizer
@@ -54,9 +54,9 @@ def run(options: ConversionOptions) -> LoadReport:
     for variable in part.weights:
         variable.assign(np.asarray(variable, options.output_dtype))
     described = {"kind": kind, "dtype": options.output_dtype, "advice": _read_advice(options)}
-    with target.write(output, part, tokenizer, **described) as written:
-        received = written(inputs)
-        _check_written(part, written, _difference(part(inputs), received), output)
+    with target.write(output, part, tokenizer, **described) as (weights, predict):
+        received = predict(inputs)
+        _check_written(part, weights, _difference(part(inputs), received), output)
         difference = _difference(expected, received)
     print(f"wrote {output}; its outputs differ by at most {difference:.1e} from those of the input")
     return report
@@ -134,13 +134,10 @@ def _print_table(model: keras.Model, report: LoadReport, layout: Layout) -> None
 
 
 def _check_written(
-    model: BaseModel,
-    written: BaseModel | LoadedEncoder | LoadedOnnx,
-    difference: float,
-    output: str,
+    model: keras.Model, weights: Sequence[Any], difference: float, output: str
 ) -> None:
     """Raises an `InputError` if the weights or outputs of a model's written form differ, or are NaN."""
-    for ours, theirs in zip(model.weights, written.weights, strict=True):
+    for ours, theirs in zip(model.weights, weights, strict=True):
         if not np.array_equal(ours, theirs, equal_nan=True):
             raise InputError(
                 f"{output}: not written: '{ours.path}' would be read back with other values"

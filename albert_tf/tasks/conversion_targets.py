@@ -5,7 +5,7 @@ They are written under names that end in `.incomplete`, read back and checked, a
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -34,6 +34,11 @@ from albert_tf.tokenization.hugging_face_tokenizer import (
 )
 from albert_tf.tokenization.vocabulary_files import TOKENIZER_FILE
 
+# Maps the model's inputs to some or all of its outputs.
+Predict = Callable[[Mapping[str, np.ndarray]], Any]
+# The weights of a model that was written, in the order of the model's, and what it computes.
+Written = tuple[Sequence[Any], Predict]
+
 
 class CheckpointTarget:
     """TensorFlow 1's checkpoints: files with one prefix, next to config and vocabulary.
@@ -53,7 +58,7 @@ class CheckpointTarget:
     @contextlib.contextmanager
     def write(
         self, output: str, model: keras.Model, tokenizer: Tokenizer | None, **described: Any
-    ) -> Iterator[keras.Model]:
+    ) -> Iterator[Written]:
         """Writes a model, yields it as read back, and renames the files on success."""
         contents = {CONFIG_FILE: files.to_json(conversion.config_in_tf1(model).to_dict()).encode()}
         if tokenizer:
@@ -71,7 +76,7 @@ class CheckpointTarget:
             # The original has one name for the heads of two of our models, so the checkpoint cannot tell.
             written = type(model).from_config(model.get_config())
             load_checkpoint(written, prefix).check_complete()
-            yield written
+            yield written.weights, written
 
 
 class HuggingFaceTarget:
@@ -93,7 +98,7 @@ class HuggingFaceTarget:
         kind: Kind | None,
         dtype: WeightType,
         advice: Mapping[str, Any],
-    ) -> Iterator["keras.Model | LoadedOnnx"]:
+    ) -> Iterator[Written]:
         """Writes a model, yields it as read back, and renames the folder on success.
 
         `advice` are keys of the config.
@@ -113,9 +118,10 @@ class HuggingFaceTarget:
 
     def _read_back(
         self, folder: str, model: keras.Model, kind: Kind | None, dtype: WeightType
-    ) -> "keras.Model | LoadedOnnx":
+    ) -> Written:
         config = read_config(os.path.join(folder, FOLDER_CONFIG_FILE))
-        return conversion.load_model(config, folder)[0]
+        written, _ = conversion.load_model(config, folder)
+        return written.weights, written
 
 
 class OnnxTarget(HuggingFaceTarget):
@@ -124,7 +130,8 @@ class OnnxTarget(HuggingFaceTarget):
     def _read_back(self, folder, model, kind, dtype):
         weights = None if dtype == "float32" else dtype
         path = write_onnx(onnx_module(model, kind), folder, weights)
-        return LoadedOnnx(path, super()._read_back(folder, model, kind, dtype))
+        stored, _ = super()._read_back(folder, model, kind, dtype)
+        return stored, _read_onnx(path, isinstance(model, AlbertPretrainer))
 
 
 class SavedModelTarget:
@@ -149,27 +156,23 @@ class SavedModelTarget:
         model: AlbertEncoder | AlbertPretrainer,
         tokenizer: Tokenizer | None,
         **described: Any,
-    ) -> Iterator["LoadedEncoder"]:
+    ) -> Iterator[Written]:
         """Writes a model, yields it as read back, and renames the folders on success."""
         if tokenizer is None:
             print("no vocabulary, therefore no preprocessor next to the encoder")
         with reusable.write_reusable(model, tokenizer, output) as (_, incomplete):
-            yield LoadedEncoder(incomplete["encoder"], isinstance(model, AlbertPretrainer))
+            yield _read_encoder(incomplete["encoder"], isinstance(model, AlbertPretrainer))
 
 
-class LoadedOnnx:
-    """An ONNX file, for comparison with the model of its folder."""
+def _read_onnx(path: str, is_pretrainer: bool) -> Predict:
+    """Returns what the model of an ONNX file computes, of the outputs that the file has."""
+    run = load_onnx(path)
 
-    def __init__(self, path: str, model: keras.Model):
-        self._run, self._is_pretrainer = load_onnx(path), isinstance(model, AlbertPretrainer)
-        self.weights = model.weights
-
-    def __call__(self, inputs: Mapping[str, np.ndarray]) -> np.ndarray | dict:
-        """Maps the model's inputs to the outputs that it has."""
+    def predict(inputs):
         ids = {"input_mask": np.ones_like(inputs["input_ids"]), **inputs}
         positions = ids.pop("masked_lm_positions")[..., None]
-        outputs = self._run(ids)
-        if self._is_pretrainer:
+        outputs = run(ids)
+        if is_pretrainer:
             logits = np.take_along_axis(outputs["logits"], positions, axis=1)
             return {"masked_lm_logits": logits}
         if "last_hidden_state" in outputs:
@@ -180,29 +183,28 @@ class LoadedOnnx:
             }
         return outputs.get("logits", outputs)
 
+    return predict
 
-class LoadedEncoder:
-    """A reusable SavedModel, for comparison with the model that it was made of."""
 
-    def __init__(self, path: str, masked_lm: bool):
-        self._loaded = tf.saved_model.load(path)
-        self._masked_lm = masked_lm
-        self.weights = (self._loaded.mlm if masked_lm else self._loaded).trainable_variables
+def _read_encoder(path: str, is_pretrainer: bool) -> Written:
+    """Returns the weights of a reusable SavedModel, and what its model computes."""
+    loaded = tf.saved_model.load(path)
 
-    def __call__(self, inputs: Mapping[str, np.ndarray]) -> dict:
-        """Maps the model's inputs to the outputs that it has."""
+    def predict(inputs):
         ids = {
             "input_word_ids": tf.constant(inputs["input_ids"]),
             "input_mask": tf.ones_like(inputs["input_ids"]),
             "input_type_ids": tf.constant(inputs["segment_ids"]),
         }
-        if self._masked_lm:
+        if is_pretrainer:
             positions = tf.constant(inputs["masked_lm_positions"])
-            outputs = self._loaded.mlm({**ids, "masked_lm_positions": positions})
+            outputs = loaded.mlm({**ids, "masked_lm_positions": positions})
             return {"masked_lm_logits": outputs["mlm_logits"]}
-        outputs = self._loaded(ids)
+        outputs = loaded(ids)
         del outputs["default"]
         return outputs
+
+    return (loaded.mlm if is_pretrainer else loaded).trainable_variables, predict
 
 
 TARGETS: dict[str, CheckpointTarget | HuggingFaceTarget | OnnxTarget | SavedModelTarget] = {
