@@ -115,7 +115,9 @@ def _make_model(config: AlbertConfig, reader: TensorReader) -> keras.Model:
 def _make_hugging_face_model(config: AlbertConfig, reader: FolderReader) -> keras.Model:
     """Makes the model of a folder; raises an `InputError` if we have no such model."""
     name, model_type = reader.config.architecture, reader.config.model_type
-    architectures = {_class_name(model_type, end): one for end, one in _ARCHITECTURES.items()}
+    architectures = {
+        _class_name(model_type, end): architecture for end, architecture in _ARCHITECTURES.items()
+    }
     if name not in architectures:
         raise InputError(
             f"{CONFIG_FILE}: architecture {name!r} is not one of {', '.join(architectures)}"

@@ -197,9 +197,9 @@ def equivalent_config(config: AlbertConfig, model_type: ModelType) -> AlbertConf
         return dataclasses.replace(config, num_hidden_groups=1) if is_bert else config
     if model_type == OWN:
         return config
-    there = grouped_config(config, "Hugging Face's")
-    check_groups(there)
-    return there
+    grouped = grouped_config(config, "Hugging Face's")
+    check_groups(grouped)
+    return grouped
 
 
 def stored_config(config: AlbertConfig) -> AlbertConfig:

@@ -152,18 +152,18 @@ class KerasHubReader(TensorReader):
 
         Dropout rates and initial values may differ, and the number of layers that share all weights.
         """
-        there = grouped_config(config, "KerasHub's")
-        if there.hidden_act != "gelu":
+        grouped = grouped_config(config, "KerasHub's")
+        if grouped.hidden_act != "gelu":
             raise InputError(
-                f"hidden_act is {there.hidden_act!r}; KerasHub's models have only 'gelu'"
+                f"hidden_act is {grouped.hidden_act!r}; KerasHub's models have only 'gelu'"
             )
-        layers, groups = there.num_hidden_layers, there.num_hidden_groups
+        layers, groups = grouped.num_hidden_layers, grouped.num_hidden_groups
         # KerasHub applies the groups sequentially, each equally often.
         order = [layer * groups // layers for layer in range(layers)]
-        if layers % groups or order != [there.group_of_layer(layer) for layer in range(layers)]:
+        if layers % groups or order != [grouped.group_of_layer(layer) for layer in range(layers)]:
             raise InputError(f"{layers} layers in {groups} groups: KerasHub has no such model")
         for ours, theirs in _CONFIG_KEYS.items():
-            expected, received = getattr(self.config, ours), getattr(there, ours)
+            expected, received = getattr(self.config, ours), getattr(grouped, ours)
             is_free = ours.endswith("_prob") or (ours == "num_hidden_layers" and groups == 1)
             if not is_free and received != expected:
                 raise InputError(

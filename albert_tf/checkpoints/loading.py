@@ -137,7 +137,7 @@ def _read_config(path: str) -> tuple[AlbertConfig, list[int]]:
         else:
             config = AlbertConfig.from_dict(values)
         trained = values.get(TRAINED_LAYERS, [config.num_hidden_layers])
-        if not isinstance(trained, list) or not all(isinstance(each, int) for each in trained):
+        if not isinstance(trained, list) or not all(isinstance(count, int) for count in trained):
             raise InputError(f"{TRAINED_LAYERS} {trained!r} is not a list of numbers")
     return config, trained
 

@@ -74,15 +74,15 @@ def grouped_config(config: AlbertConfig, whose: str) -> AlbertConfig:
     if config.sharing == "all":
         return config
     layers = list(range(config.num_hidden_layers))
-    there = dataclasses.replace(config, sharing="all", num_hidden_groups=config.num_hidden_layers)
+    grouped = dataclasses.replace(config, sharing="all", num_hidden_groups=config.num_hidden_layers)
     own = config.sharing == "none" or [config.group_of_layer(layer) for layer in layers] == layers
-    if not own or [there.group_of_layer(layer) for layer in layers] != layers:
+    if not own or [grouped.group_of_layer(layer) for layer in layers] != layers:
         raise InputError(
             f"sharing '{config.sharing}' with {config.num_hidden_layers} layers in "
             f"{config.num_hidden_groups} groups: {whose} checkpoints hold whole blocks only, shared "
             "by all layers of a group"
         )
-    return there
+    return grouped
 
 
 SHARED = "bert/encoder/layer_shared/"

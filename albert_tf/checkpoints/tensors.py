@@ -177,12 +177,14 @@ class TensorReader:
                     f"is '{near[0]}' of shape {self.shapes[near[0]]}"
                 )
         sizes = [self.shapes[name] for name in stored.names]
-        is_product = all(one[-1:] == next_[:1] for one, next_ in itertools.pairwise(sizes))
-        there = self.shape(stored)
+        is_product = all(
+            size[-1:] == next_size[:1] for size, next_size in itertools.pairwise(sizes)
+        )
+        received = self.shape(stored)
         fitting = [shape]
         if path.endswith(_PIECE_TABLES):
             fitting = [(rows, *shape[1:]) for rows in padded_sizes(shape[0])]
-        if there not in fitting or not is_product:
+        if received not in fitting or not is_product:
             theirs = " x ".join(map(str, sizes))
             turned = ", transposed" if stored.transposed else ""
             raise InputError(f"{self.prefix}: '{stored}' has shape {theirs}{turned}; {ours}")

@@ -115,7 +115,9 @@ def predict_spans(
     with tf.device("CPU"):
         found = _find_scored(probabilities.astype(np.float64), words.texts, table)
     spans = [[] for _ in range(num_texts)]
-    for first, last, label, score in zip(*(each.numpy().tolist() for each in found), strict=True):
+    for first, last, label, score in zip(
+        *(values.numpy().tolist() for values in found), strict=True
+    ):
         limits = int(words.starts[first]), int(words.ends[last])
         spans[words.texts[first]].append(ScoredSpan(*limits, table.labels[label], score))
     return spans
@@ -134,7 +136,7 @@ def predict_words(
     # What the model does not see is in no span.
     means = np.where(counts > 0, totals / np.maximum(counts, 1), 1.0).tolist()
     words = (text.text_a[start:end] for start, end in text.words)
-    return [ScoredWord(*each) for each in zip(words, tags, means, strict=True)]
+    return [ScoredWord(*row) for row in zip(words, tags, means, strict=True)]
 
 
 def _find_scored(

@@ -67,7 +67,9 @@ def check_ids(inputs: Mapping[str, tf.Tensor], config: AlbertConfig) -> list[tf.
     expected = f"expected 1 to {most} {next(iter(inputs))} per text; received:"
     assertions = [
         # A mask of another shape could cut the texts in other places.
-        _assert_equal(f"one shape of {', '.join(inputs)}", [tf.shape(each) for each in checked]),
+        _assert_equal(
+            f"one shape of {', '.join(inputs)}", [tf.shape(values) for values in checked]
+        ),
         tf.debugging.Assert((length >= 1) & (length <= most), [expected, length]),
     ]
     greatest = (config.vocab_size - 1, 1, config.type_vocab_size - 1)

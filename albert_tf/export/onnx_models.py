@@ -83,7 +83,7 @@ def write_onnx(module: UncheckedModel, folder: str, weights: Weights | None) -> 
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     def serve(*ids):
-        return module.serve(*(tf.cast(each, tf.int32) for each in ids))
+        return module.serve(*(tf.cast(tensor, tf.int32) for tensor in ids))
 
     inputs = onnx_inputs(module)
     path = os.path.join(folder, "onnx", _FILES[weights])
@@ -130,10 +130,10 @@ def _store_matrices(graph: "onnx.GraphProto", float16: bool) -> None:
         matrix = numpy_helper.to_array(tensor)
         if matrix.ndim != 2 or matrix.dtype != np.float32:
             continue
-        name, there = tensor.name, stored.get((matrix.T.shape, matrix.T.tobytes()))
-        if there:
+        name, stored_name = tensor.name, stored.get((matrix.T.shape, matrix.T.tobytes()))
+        if stored_name:
             graph.initializer.remove(tensor)
-            nodes.append(helper.make_node("Transpose", [there], [name], perm=[1, 0]))
+            nodes.append(helper.make_node("Transpose", [stored_name], [name], perm=[1, 0]))
             continue
         stored[matrix.shape, matrix.tobytes()] = name
         if float16:

@@ -30,7 +30,7 @@ Predict = Callable[[Mapping[str, tf.Tensor]], dict[str, tf.Tensor]]
 
 def numeric(outputs: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the outputs, tensors or their specs, that are no strings, which few runtimes have."""
-    return {name: each for name, each in outputs.items() if each.dtype != tf.string}
+    return {name: output for name, output in outputs.items() if output.dtype != tf.string}
 
 
 def graph_function(run: Run, signature: tf.types.experimental.ConcreteFunction) -> Predict:

@@ -110,7 +110,7 @@ def _is_a(value: Any, expected: Any) -> bool:
     if origin is typing.Literal:
         return any(value == choice and type(value) is type(choice) for choice in choices)
     if origin is tuple:
-        return isinstance(value, tuple) and all(_is_a(each, choices[0]) for each in value)
+        return isinstance(value, tuple) and all(_is_a(item, choices[0]) for item in value)
     if origin is not None:
         return any(_is_a(value, choice) for choice in choices)
     # In Python `True` is an `int`; a whole number may stand for another.

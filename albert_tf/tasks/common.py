@@ -132,14 +132,14 @@ def check_output_dir(
 
 def _check_config(options: TrainingOptions, config: AlbertConfig, folder: str) -> None:
     found = read_config(os.path.join(folder, model_folder.CONFIG_FILE))
-    there, here = (stored_config(each).to_dict() for each in (found, config))
-    for name, value in here.items():
-        if there[name] != value:
+    stored, current = (stored_config(model_config).to_dict() for model_config in (found, config))
+    for name, value in current.items():
+        if stored[name] != value:
             flag = "dropout" if name in _DROPOUTS else name
             is_given = getattr(options, flag, None) is not None
             raise InputError(
                 f"--output_dir={options.output_dir}: holds the checkpoints of another model: "
-                f"{name} {there[name]}, but {f'--{flag}' if is_given else options.albert_config_file} "
+                f"{name} {stored[name]}, but {f'--{flag}' if is_given else options.albert_config_file} "
                 f"says {value}"
             )
 

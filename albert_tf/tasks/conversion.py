@@ -97,8 +97,8 @@ def head_of(model: keras.Model, report: LoadReport, unnamed: bool = False) -> Ki
         return None
     labels, problem_type, is_theirs = (), None, report.format_name == "hugging_face"
     if is_theirs:
-        there = HuggingFaceConfig.from_json_file(os.path.join(report.prefix, FOLDER_CONFIG_FILE))
-        labels, problem_type = there.label_names, there.problem_type
+        stored = HuggingFaceConfig.from_json_file(os.path.join(report.prefix, FOLDER_CONFIG_FILE))
+        labels, problem_type = stored.label_names, stored.problem_type
     kind, more = Classification, {"pairs": True}
     is_multi_label = problem_type == "multi_label_classification"
     if not labels and (unnamed or is_multi_label):

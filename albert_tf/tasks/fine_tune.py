@@ -73,7 +73,9 @@ def fine_tune(
     options_type = options_class(load_kinds())
     flags = _check_flags(flags, options_type)
     sources = {"train": train, **({} if dev is None else {"dev": dev})}
-    in_memory = {s: each for s, each in sources.items() if not isinstance(each, str | os.PathLike)}
+    in_memory = {
+        split: data for split, data in sources.items() if not isinstance(data, str | os.PathLike)
+    }
     files = {
         f"{split}_file": split if split in in_memory else as_path(source)
         for split, source in sources.items()

@@ -204,8 +204,8 @@ def save_counts(options: PretrainingOptions, records: Mapping[str, Records]) -> 
     """Writes the numbers of records to the output folder, so that a resumed run need not count them."""
     counts = {
         file.path: {"bytes": file.size, "records": file.count}
-        for each in records.values()
-        for file in each.files
+        for record_set in records.values()
+        for file in record_set.files
     }
     files.write_json(os.path.join(options.output_dir, _RECORDS_FILE), counts)
 
@@ -221,7 +221,7 @@ def explain_bad_records(records: Mapping[str, Records]) -> Iterator[None]:
         yield
     # TensorFlow's message contains the record, which need not be text.
     except (tf.errors.DataLossError, tf.errors.InvalidArgumentError, UnicodeDecodeError):
-        for each in records.values():
-            for file in each.files:
-                scan(file.path, each.spec, checks=True)
+        for record_set in records.values():
+            for file in record_set.files:
+                scan(file.path, record_set.spec, checks=True)
         raise

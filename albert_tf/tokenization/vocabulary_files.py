@@ -105,7 +105,8 @@ def _is_lower_cased(folder: str, is_wordpiece: bool) -> bool:
     if not isinstance(lower_case, bool):
         saved = _read_tokenizer_json(folder)
         lower_case = saved is None or any(
-            one["type"] == "Lowercase" or one.get("lowercase") for one in _normalizers(saved)
+            normalizer["type"] == "Lowercase" or normalizer.get("lowercase")
+            for normalizer in _normalizers(saved)
         )
     expected: dict[str, Any] = {"keep_accents": False}
     if is_wordpiece:
@@ -148,7 +149,7 @@ def read_unigram(path: str) -> bytes:
     if (values := _parse(content)) is None:
         return content
     _check_kind(values, path, "Unigram")
-    normalizers = {one["type"]: one for one in _normalizers(values)}
+    normalizers = {normalizer["type"]: normalizer for normalizer in _normalizers(values)}
     if others := normalizers.keys() - _NORMALIZERS:
         raise InputError(
             f"{path}: has the normalizer {min(others)}; save spiece.model of the original model beside it"
@@ -194,10 +195,10 @@ def read_wordpiece(path: str) -> bytes:
     splitter = (values.get("pre_tokenizer") or {}).get("type")
     if splitter != "BertPreTokenizer":
         raise InputError(f"{path}: has the pre-tokenizer {splitter}; expected BertPreTokenizer")
-    for one in _normalizers(values):
-        accents = one.get("strip_accents")
-        if one["type"] == "BertNormalizer" and (
-            accents not in (None, one["lowercase"]) or not one["handle_chinese_chars"]
+    for normalizer in _normalizers(values):
+        accents = normalizer.get("strip_accents")
+        if normalizer["type"] == "BertNormalizer" and (
+            accents not in (None, normalizer["lowercase"]) or not normalizer["handle_chinese_chars"]
         ):
             raise InputError(
                 f"{path}: its normalizer treats accents or Chinese characters otherwise than BERT's; "
@@ -228,10 +229,10 @@ def _check_kind(values: Mapping[str, Any], path: str, expected: str) -> None:
 
 def _normalizers(values: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Yields the normalizers, which may be nested sequences."""
-    open_ones = [values.get("normalizer") or {"type": "Sequence", "normalizers": []}]
-    while open_ones:
-        one = open_ones.pop(0)
-        if one["type"] == "Sequence":
-            open_ones[:0] = one["normalizers"]
+    unread = [values.get("normalizer") or {"type": "Sequence", "normalizers": []}]
+    while unread:
+        normalizer = unread.pop(0)
+        if normalizer["type"] == "Sequence":
+            unread[:0] = normalizer["normalizers"]
         else:
-            yield one
+            yield normalizer

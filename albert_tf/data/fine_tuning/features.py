@@ -138,7 +138,9 @@ def encode_long_texts(
                 lengths.append(end - begin + 2)
                 indices.append(index)
     input_ids, lengths, indices = (np.array(values, np.int32) for values in arrays)
-    window_labels = {name: each[indices] for name, each in _named_labels(examples, labels).items()}
+    window_labels = {
+        name: values[indices] for name, values in _named_labels(examples, labels).items()
+    }
     return WindowFeatures(input_ids, lengths, lengths, window_labels, example_indices=indices)
 
 

@@ -20,7 +20,10 @@ from albert_tf.tokenization.packing import check_max_seq_length, encode_in_graph
 
 Padding = Literal["longest", "max_length"]
 
-_TOKENIZERS = {each.__name__: each for each in (AlbertTokenizer, WordPieceTokenizer)}
+_TOKENIZERS = {
+    tokenizer_class.__name__: tokenizer_class
+    for tokenizer_class in (AlbertTokenizer, WordPieceTokenizer)
+}
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")

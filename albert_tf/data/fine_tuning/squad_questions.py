@@ -43,8 +43,8 @@ class SquadExample:
 
     def is_at_offset(self, answer: Answer) -> bool:
         """Returns whether the text of an answer is in the passage at the answer's offset."""
-        there = answer.start >= 0 and self.context.startswith(answer.text, answer.start)
-        return there and bool(answer.text.strip())
+        is_there = answer.start >= 0 and self.context.startswith(answer.text, answer.start)
+        return is_there and bool(answer.text.strip())
 
     @property
     def found_answer(self) -> Answer | None:
@@ -162,7 +162,7 @@ def read_squad(path: str, labelled: bool = True, training: bool = False) -> list
                 id_ = _unique_id(places, given, place, where, training)
                 texts = id_, question["question"], paragraph["context"]
                 found = question.get("answers", ())
-                answers = tuple(Answer(each["text"], each["answer_start"]) for each in found)
+                answers = tuple(Answer(answer["text"], answer["answer_start"]) for answer in found)
                 is_impossible = question.get("is_impossible", False)
                 examples.append(SquadExample(*texts, answers, is_impossible))
     if not examples:

@@ -100,7 +100,9 @@ def _encode_chunk(
 ) -> dict[str, np.ndarray]:
     """Returns the fields of `SquadWindows` and its labels by name, int32."""
     # Many questions have the same passage.
-    numbers = {text: number for number, text in enumerate({each.context: 0 for each in examples})}
+    numbers = {
+        text: number for number, text in enumerate({example.context: 0 for example in examples})
+    }
     tokens = tokenize(list(numbers), tokenizer)
     rows = np.array([numbers[example.context] for example in examples], np.int64)
     passages = tokens
@@ -111,12 +113,12 @@ def _encode_chunk(
     rule = tokenizer, max_seq_length, doc_stride
     inputs, windows, tokens = cut_into_arrays(passages, *rule, question_ids)
 
-    answers = [None if each.is_impossible else each.found_answer for each in examples]
+    answers = [None if example.is_impossible else example.found_answer for example in examples]
     places = tokens == _find_tokens(answers, passages)[:, windows.example_indices, None]
     holds_answer = places.any(axis=2).all(axis=0)  # (W,)
     without_answer = [
-        0 if each.is_impossible or answer else UNKNOWN_POSITION
-        for each, answer in zip(examples, answers, strict=True)
+        0 if example.is_impossible or answer else UNKNOWN_POSITION
+        for example, answer in zip(examples, answers, strict=True)
     ]
     absent = np.array(without_answer, int)[windows.example_indices]
     starts, ends = np.where(holds_answer, places.argmax(axis=2), absent)

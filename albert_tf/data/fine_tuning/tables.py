@@ -186,7 +186,7 @@ def _read_path(path: str) -> Table:
     if suffix != ".csv":
         return _read_tabs(path, list(lines))
     first = next(lines, (1, ""))
-    separator = next((each for each in _CSV_SEPARATORS if each in first[1]), ",")
+    separator = next((candidate for candidate in _CSV_SEPARATORS if candidate in first[1]), ",")
     if separator != ",":
         warn(f"{path}: columns are separated by {_CSV_SEPARATORS[separator]}, not by commas")
     return _read_quoted(path, itertools.chain([first], lines), separator)

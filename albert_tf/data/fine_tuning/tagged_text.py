@@ -122,7 +122,7 @@ def _read_words(
         place, (words, tags) = table.place(number), map(row.get, names)
         columns = [words] if tags is None and split == "test" else [words, tags]
         for name, column in zip(names, columns, strict=False):
-            if not (isinstance(column, list) and all(isinstance(each, str) for each in column)):
+            if not (isinstance(column, list) and all(isinstance(item, str) for item in column)):
                 raise InputError(f"{place}: '{name}' is {_shown(column)}; expected a list of texts")
         if not words or len(set(map(len, columns))) > 1:
             counts = " and ".join(str(len(column)) for column in columns)
@@ -134,11 +134,11 @@ def _read_spans(
     place: str, text: str, values: Sequence[Any], labels: Sequence[str] | None
 ) -> tuple[Span, ...]:
     spans = sorted(_read_span(place, text, value, labels) for value in values)
-    for one, other in itertools.pairwise(spans):
-        if other.start < one.end:
+    for before, after in itertools.pairwise(spans):
+        if after.start < before.end:
             raise InputError(
-                f"{place}: the spans {one.start} to {one.end} and {other.start} to {other.end} cross "
-                "each other; expected spans without a common character"
+                f"{place}: the spans {before.start} to {before.end} and {after.start} to {after.end} "
+                "cross each other; expected spans without a common character"
             )
     return tuple(spans)
 

@@ -158,7 +158,10 @@ class TagTable:
                 )
         labels = tuple(dict.fromkeys(label for _, label in parts if label))
         prefixes = _PREFIXES[scheme_of(tags)]
-        expected = {OUTSIDE, *(f"{each}-{name}" for name in labels for each in prefixes.values())}
+        expected = {
+            OUTSIDE,
+            *(f"{prefix}-{name}" for name in labels for prefix in prefixes.values()),
+        }
         if missing := sorted(expected.difference(tags)):
             raise InputError(f"labels: received no {', '.join(missing)}; expected all tags")
         word_tags = np.zeros((len(labels), 2, 2), np.int32)

@@ -139,7 +139,7 @@ GLUE_TASKS = (
     _glue_task(
         "QQP",
         ("qqp", "question1", "question2"),
-        {split: dataclasses.replace(each, broken_rows=True) for split, each in _QQP.items()},
+        {split: dataclasses.replace(columns, broken_rows=True) for split, columns in _QQP.items()},
         metrics=("accuracy", "f1"),
     ),
     _glue_task(

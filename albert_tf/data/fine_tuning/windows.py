@@ -188,7 +188,7 @@ def cut_into_arrays(
     rule = map(tf.constant, (tokenizer.cls_id, tokenizer.sep_id, max_seq_length, doc_stride))
     cut = _cut_windows(passages, *rule, question_ids)
     has_passage = np.any(cut[-1] < tf.size(passages.ids.values, tf.int64), axis=1)
-    return tf.nest.map_structure(lambda each: each.numpy()[has_passage], cut)
+    return tf.nest.map_structure(lambda tensor: tensor.numpy()[has_passage], cut)
 
 
 def _find_max_context(passages: tf.RaggedTensor, *cut: tf.Tensor) -> tf.Tensor:

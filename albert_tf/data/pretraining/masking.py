@@ -148,7 +148,7 @@ class Masker:
         begins_word = batch["token_boundary"] == 1  # which pieces do is known to the records alone
         rows = zip(input_ids, begins_word, is_piece.sum(axis=1).tolist(), strict=True)
         masked = [self(ids[:length], begins[:length], rng) for ids, begins, length in rows]
-        input_ids[is_piece] = np.concatenate([each.input_ids for each in masked])
+        input_ids[is_piece] = np.concatenate([sequence.input_ids for sequence in masked])
         return {"input_ids": input_ids, **self.pad(masked)}
 
     def pad(self, masked: Sequence[MaskedSequence]) -> dict[str, np.ndarray]:
@@ -156,10 +156,10 @@ class Masker:
 
         `masked_lm_positions` and `masked_lm_ids` are int32 (N, M), `masked_lm_weights` float32 (N, M).
         """
-        ids = [each.ids for each in masked]
+        ids = [sequence.ids for sequence in masked]
         weights = mask_of(ids, self.config.max_predictions_per_seq)
         return {
-            "masked_lm_positions": spread([each.positions for each in masked], weights),
+            "masked_lm_positions": spread([sequence.positions for sequence in masked], weights),
             "masked_lm_ids": spread(ids, weights),
             "masked_lm_weights": weights.astype(np.float32),
         }
