@@ -16,7 +16,7 @@ from albert_tf.checkpoints.names import grouped_config, make_layout, read_rows
 from albert_tf.checkpoints.tensors import Layout, stored_by_path
 from albert_tf.config import LAYER_NORM_EPSILON, AlbertConfig
 from albert_tf.errors import InputError, name_place
-from albert_tf.model_folder import OWN, read_config
+from albert_tf.model_folder import OWN, read_values
 
 ModelType = Literal["albert", "bert", "albert_tf"]
 ProblemType = Literal["single_label_classification", "multi_label_classification", "regression"]
@@ -119,7 +119,7 @@ class HuggingFaceConfig:
     @classmethod
     def from_json_file(cls, path: str) -> Self:
         """Reads a `config.json`."""
-        values = read_config(path)
+        values = read_values(path)
         with name_place(path):
             return cls.from_dict(values)
 

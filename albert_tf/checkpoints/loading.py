@@ -21,11 +21,9 @@ from albert_tf.checkpoints.tensors import (
     strip_scope,
     variables_by_path,
 )
-from albert_tf.config import CONFIG_FILE as ALBERT_CONFIG_FILE
-from albert_tf.config import AlbertConfig
+from albert_tf.config import ALBERT_CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError, name_place, warn
-from albert_tf.model_folder import CONFIG_FILE, TRAINED_LAYERS, folder_of, is_state
-from albert_tf.model_folder import read_config as read_values
+from albert_tf.model_folder import CONFIG_FILE, TRAINED_LAYERS, folder_of, is_state, read_values
 from albert_tf.options.parts import FormatName
 from albert_tf.sources import find_model
 

@@ -17,7 +17,7 @@ import keras
 import tensorflow as tf
 
 from albert_tf import files
-from albert_tf.config import CONFIG_FILE
+from albert_tf.config import ALBERT_CONFIG_FILE
 from albert_tf.export import version_folders
 from albert_tf.export.checks import check_ids, check_positions, check_shapes
 from albert_tf.export.saved_models import INPUTS
@@ -68,7 +68,7 @@ def write_reusable(
         names.append("preprocessor")
     config = model.config
     # Attribute -> name and content of the file; those of vocabularies are TensorFlow's Model Garden's.
-    contents = {"config_file": (CONFIG_FILE, files.to_json(config.to_dict()).encode())}
+    contents = {"config_file": (ALBERT_CONFIG_FILE, files.to_json(config.to_dict()).encode())}
     if tokenizer is not None:
         attribute = "sp_model_file" if isinstance(tokenizer, AlbertTokenizer) else "vocab_file"
         name = os.path.basename(tokenizer.vocabulary_file)

@@ -11,14 +11,18 @@ import numpy as np
 from albert_tf.checkpoints.hugging_face import HuggingFaceConfig, generic_labels
 from albert_tf.checkpoints.loading import LoadReport, find_config, read_config
 from albert_tf.checkpoints.tensors import Layout, tensors_of, variables_by_path
-from albert_tf.config import CONFIG_FILE, AlbertConfig
+from albert_tf.config import ALBERT_CONFIG_FILE, AlbertConfig
 from albert_tf.conversion import load_model
 from albert_tf.errors import InputError
 from albert_tf.kinds import Classification, Kind, MultiLabel, Regression, TokenClassification
 from albert_tf.kinds.registry import read_kind
-from albert_tf.model_folder import CONFIG_FILE as FOLDER_CONFIG_FILE
-from albert_tf.model_folder import RECOMMENDED_RATE, TRAINED_LAYERS, folder_of
-from albert_tf.model_folder import read_config as read_values
+from albert_tf.model_folder import (
+    CONFIG_FILE,
+    RECOMMENDED_RATE,
+    TRAINED_LAYERS,
+    folder_of,
+    read_values,
+)
 from albert_tf.models import AlbertClassifier, AlbertMultipleChoice, AlbertTokenClassifier
 from albert_tf.sources import find_model
 from albert_tf.tasks.conversion_targets import TARGETS
@@ -75,7 +79,8 @@ def find_companions(
     config_file = options.albert_config_file or find_config(path)
     if not config_file:
         raise InputError(
-            f"expected --albert_config_file; there is no {CONFIG_FILE} next to --init_checkpoint={path}"
+            f"expected --albert_config_file; there is no {ALBERT_CONFIG_FILE} next to "
+            f"--init_checkpoint={path}"
         )
     config = read_config(config_file).with_layers(options.num_hidden_layers)
     if tokenizer is None:
@@ -97,7 +102,7 @@ def head_of(model: keras.Model, report: LoadReport, unnamed: bool = False) -> Ki
         return None
     labels, problem_type, is_theirs = (), None, report.format_name == "hugging_face"
     if is_theirs:
-        stored = HuggingFaceConfig.from_json_file(os.path.join(report.prefix, FOLDER_CONFIG_FILE))
+        stored = HuggingFaceConfig.from_json_file(os.path.join(report.prefix, CONFIG_FILE))
         labels, problem_type = stored.label_names, stored.problem_type
     kind, more = Classification, {"pairs": True}
     is_multi_label = problem_type == "multi_label_classification"

@@ -17,12 +17,12 @@ from albert_tf.checkpoints.hugging_face import layout_of, model_type_of
 from albert_tf.checkpoints.loading import load_checkpoint, read_config
 from albert_tf.checkpoints.names import stored_as_original
 from albert_tf.checkpoints.tensors import Layout, checkpoint_paths, stored_by_path
-from albert_tf.config import CONFIG_FILE
+from albert_tf.config import ALBERT_CONFIG_FILE
 from albert_tf.errors import InputError
 from albert_tf.export import reusable
 from albert_tf.export.onnx_models import ENCODER_OUTPUTS, load_onnx, onnx_module, write_onnx
 from albert_tf.kinds import Kind
-from albert_tf.model_folder import CONFIG_FILE as FOLDER_CONFIG_FILE
+from albert_tf.model_folder import CONFIG_FILE
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.models.base_model import BaseModel
 from albert_tf.options.parts import WeightType
@@ -60,7 +60,9 @@ class CheckpointTarget:
         self, output: str, model: keras.Model, tokenizer: Tokenizer | None, **described: Any
     ) -> Iterator[Written]:
         """Writes a model, yields it as read back, and renames the files on success."""
-        contents = {CONFIG_FILE: files.to_json(conversion.config_in_tf1(model).to_dict()).encode()}
+        contents = {
+            ALBERT_CONFIG_FILE: files.to_json(conversion.config_in_tf1(model).to_dict()).encode()
+        }
         if tokenizer:
             contents |= vocabulary_contents(tokenizer)
         beside = os.path.dirname(output)
@@ -119,7 +121,7 @@ class HuggingFaceTarget:
     def _read_back(
         self, folder: str, model: keras.Model, kind: Kind | None, dtype: WeightType
     ) -> Written:
-        config = read_config(os.path.join(folder, FOLDER_CONFIG_FILE))
+        config = read_config(os.path.join(folder, CONFIG_FILE))
         written, _ = conversion.load_model(config, folder)
         return written.weights, written
 
