@@ -108,7 +108,7 @@ with quiet_start():
     from absl import app, flags
 
     from albert_tf.files import as_path
-    from albert_tf.options import flag_name, option_groups
+    from albert_tf.options import option_groups
 
 _HELP, _ALL_HELP = ("-h", "--help"), "--helpfull"
 
@@ -182,7 +182,7 @@ def _help_lines(
     yield inspect.cleandoc(description).format(command=command)
     groups = list(option_groups(options_class))
     if main_flags is not None:
-        fields = {flag_name(field): field for _, group in groups for field in group}
+        fields = {field.name: field for _, group in groups for field in group}
         groups = [("The flags that most runs need", [fields[name] for name in main_flags])]
         more = len(fields) - len(main_flags)
     types_of = typing.get_type_hints(options_class)
@@ -202,11 +202,11 @@ def _signature(field: dataclasses.Field, kind: typing.Any) -> str:
     """Returns a flag's name and what values it has."""
     kind = _type_of_value(kind)
     if kind is bool:
-        return f"[no]{flag_name(field)}"
+        return f"[no]{field.name}"
     if typing.get_origin(kind) is typing.Literal:
-        return f"{flag_name(field)}={'|'.join(typing.get_args(kind))}"
+        return f"{field.name}={'|'.join(typing.get_args(kind))}"
     values = {int: "INTEGER", float: "NUMBER", str: "TEXT"}
-    return f"{flag_name(field)}={values.get(kind, 'TEXT,TEXT,...')}"
+    return f"{field.name}={values.get(kind, 'TEXT,TEXT,...')}"
 
 
 def _type_of_value(kind: typing.Any) -> typing.Any:
@@ -227,7 +227,7 @@ def define_flags(options_class: type) -> None:
 def _define_flag(field: dataclasses.Field, kind: typing.Any) -> None:
     required = field.default is dataclasses.MISSING
     default = None if required else field.default
-    name, description = flag_name(field), field.metadata["description"]
+    name, description = field.name, field.metadata["description"]
     kind = _type_of_value(kind)
     origin = typing.get_origin(kind)
     if origin is typing.Literal:
@@ -317,9 +317,9 @@ def _preempt(number: int, frame: object) -> typing.NoReturn:
 def _flag_values(options_class: type) -> dict[str, typing.Any]:
     values = {}
     for field in dataclasses.fields(options_class):
-        value = flags.FLAGS[flag_name(field)].value
+        value = flags.FLAGS[field.name].value
         if value == "" or (isinstance(value, list) and "" in value):
-            raise InputError(f"{flag_name(field)}: received an empty value; omit the flag for none")
+            raise InputError(f"{field.name}: received an empty value; omit the flag for none")
         if isinstance(value, list):
             values[field.name] = tuple(map(as_path, value))
         else:

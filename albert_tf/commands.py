@@ -105,8 +105,7 @@ def embed() -> None:
 def convert() -> None:
     r"""Converts a model to Hugging Face's format or TensorFlow 1's, or to a SavedModel.
 
-    The input may have either of these formats, or brightmart's or KerasHub's. Its format is detected;
-    --from only checks it.
+    The input may have either of these formats, or brightmart's or KerasHub's. Its format is detected.
 
     Usage:
         {command} --init_checkpoint=albert_base/model.ckpt-best \
@@ -116,6 +115,6 @@ def convert() -> None:
         from albert_tf.tasks.model_options import ConversionOptions
     main = (
         "init_checkpoint to output_checkpoint albert_config_file spm_model_file vocab_file "
-        "do_lower_case from dry_run"
+        "do_lower_case output_dtype"
     )
     command_line.run(ConversionOptions, "albert_tf.tasks.conversion", convert.__doc__, main.split())

@@ -9,7 +9,7 @@ from albert_tf import files
 from albert_tf.errors import InputError, name_place
 
 # The name that it has beside checkpoints and in exported models.
-CONFIG_FILE = "albert_config.json"
+ALBERT_CONFIG_FILE = "albert_config.json"
 
 # Epsilon of all of the original's layer norms.
 LAYER_NORM_EPSILON = 1e-12

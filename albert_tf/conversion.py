@@ -13,19 +13,10 @@ import tensorflow as tf
 
 from albert_tf import files, folders
 from albert_tf._version import __version__
-from albert_tf.checkpoints.hugging_face import (
-    PROJECTION,
-    HuggingFaceConfig,
-    ModelType,
-    ProblemType,
-    config_there,
-    generic_labels,
-    layout_of,
-    model_type_of,
-)
+from albert_tf.checkpoints import hugging_face
 from albert_tf.checkpoints.hugging_face_reader import WEIGHTS_FILE, FolderReader
 from albert_tf.checkpoints.loading import LoadReport, load_reader, open_checkpoint, variables_of
-from albert_tf.checkpoints.names import in_groups, stored_as_original
+from albert_tf.checkpoints.names import grouped_config, stored_as_original
 from albert_tf.checkpoints.safetensors_files import write_tensors
 from albert_tf.checkpoints.tensors import (
     TensorReader,
@@ -69,13 +60,13 @@ class _Architecture(NamedTuple):
 
 
 # The kinds that they have -> the meaning of the outputs, there.
-_PROBLEM_TYPES: Mapping[str, ProblemType | None] = {
+_PROBLEM_TYPES: Mapping[str, hugging_face.ProblemType | None] = {
     "classification": "single_label_classification",
     "regression": "regression",
     "multi_label": "multi_label_classification",
     **dict.fromkeys(("embedding", "multiple_choice", "question_answering", "token_classification")),
 }
-_WITH_DROPOUT = AlbertClassifier | AlbertMultipleChoice | AlbertTokenClassifier
+_DROPOUT_MODELS = AlbertClassifier | AlbertMultipleChoice | AlbertTokenClassifier
 # By the names of the classes after `Albert` and `Bert`.
 _ARCHITECTURES = {
     "Model": _Architecture(AlbertEncoder, "feature-extraction"),
@@ -98,7 +89,7 @@ def load_model(config: AlbertConfig, path: str) -> tuple[keras.Model, LoadReport
     is_theirs = reader.format_name == "hugging_face"
     make = _make_hugging_face_model if is_theirs else _make_model
     with name_place(reader.prefix):
-        model = make(reader.config_here(config), reader)
+        model = make(reader.adapted_config(config), reader)
     return model, load_reader(model, reader)
 
 
@@ -124,7 +115,9 @@ def _make_model(config: AlbertConfig, reader: TensorReader) -> keras.Model:
 def _make_hugging_face_model(config: AlbertConfig, reader: FolderReader) -> keras.Model:
     """Makes the model of a folder; raises an `InputError` if we have no such model."""
     name, model_type = reader.config.architecture, reader.config.model_type
-    architectures = {_class_name(model_type, end): one for end, one in _ARCHITECTURES.items()}
+    architectures = {
+        _class_name(model_type, end): architecture for end, architecture in _ARCHITECTURES.items()
+    }
     if name not in architectures:
         raise InputError(
             f"{CONFIG_FILE}: architecture {name!r} is not one of {', '.join(architectures)}"
@@ -137,7 +130,7 @@ def _make_hugging_face_model(config: AlbertConfig, reader: FolderReader) -> kera
     options = dict(options)
     if model_class.HEAD_BIAS is not None:
         options["num_classes"] = len(reader.config.labels)
-    if issubclass(model_class, _WITH_DROPOUT):
+    if issubclass(model_class, _DROPOUT_MODELS):
         options["dropout"] = reader.config.classifier_dropout
     return model_class(encoder, **options)
 
@@ -150,8 +143,8 @@ def architecture_of(model: keras.Model, kind: Any = None) -> str:
     if kind is not None and kind.name not in _PROBLEM_TYPES:
         raise InputError(f"kind '{kind.name}': Hugging Face has no such models")
     config = _encoder_of(model).config
-    model_type = model_type_of(config)
-    config_there(config, model_type)
+    model_type = hugging_face.model_type_of(config)
+    hugging_face.equivalent_config(config, model_type)
     for end, (model_class, _, _, options) in _ARCHITECTURES.items():
         is_same = all(getattr(model, name, None) == value for name, value in options.items())
         if type(model) is model_class and is_same:
@@ -159,7 +152,7 @@ def architecture_of(model: keras.Model, kind: Any = None) -> str:
     raise InputError(f"{type(model).__name__}: Hugging Face has no model with such a head")
 
 
-def _class_name(model_type: ModelType, end: str) -> str:
+def _class_name(model_type: hugging_face.ModelType, end: str) -> str:
     return f"{model_type.capitalize()}{end}"
 
 
@@ -187,9 +180,9 @@ def save_model(
         StoppedError: the file system refuses.
     """
     config = _config_of(model, kind)
-    tensors = tensors_of(variables_of(model), layout_of(config.model_type))
+    tensors = tensors_of(variables_of(model), hugging_face.layout_of(config.model_type))
     if config.model_type == "albert" and _encoder_of(model).embedding.projection is None:
-        size, projection = config.encoder.hidden_size, f"albert.{PROJECTION}"
+        size, projection = config.encoder.hidden_size, f"albert.{hugging_face.PROJECTION}"
         tensors[projection + "weight"] = np.eye(size, dtype=np.float32)
         tensors[projection + "bias"] = np.zeros(size, np.float32)
     if kind:
@@ -271,22 +264,22 @@ Written by albert_tf {__version__}. {readers} the folder.
 """
 
 
-def _config_of(model: keras.Model, kind: Any = None) -> HuggingFaceConfig:
+def _config_of(model: keras.Model, kind: Any = None) -> hugging_face.HuggingFaceConfig:
     # An embedder has no weights of its own.
     described = model.encoder if isinstance(model, AlbertEmbedder) else model
     encoder = _encoder_of(model).config
     try:
-        config = HuggingFaceConfig(encoder, architecture_of(described, kind))
+        config = hugging_face.HuggingFaceConfig(encoder, architecture_of(described, kind))
     except InputError:
-        config = HuggingFaceConfig(encoder, type(described).__name__, is_own=True)
+        config = hugging_face.HuggingFaceConfig(encoder, type(described).__name__, is_own=True)
     if isinstance(model, AlbertClassifier | AlbertTokenClassifier):
-        labels, problem_type = generic_labels(model.num_classes), None
+        labels, problem_type = hugging_face.generic_labels(model.num_classes), None
         if kind and len(kind.labels) == model.num_classes:
             labels = kind.labels
         if kind:
             problem_type = _PROBLEM_TYPES.get(kind.name)
         config = dataclasses.replace(config, labels=labels, problem_type=problem_type)
-    if isinstance(model, _WITH_DROPOUT):
+    if isinstance(model, _DROPOUT_MODELS):
         config = dataclasses.replace(config, classifier_dropout=model.dropout)
     return config
 
@@ -297,7 +290,7 @@ def config_in_tf1(model: BaseModel) -> AlbertConfig:
         raise InputError(f"{type(model).__name__}: the original has no model with such heads")
     if model.config.hidden_act == "gelu_erf":
         raise InputError("hidden_act 'gelu_erf': the original's gelu is the tanh form, 'gelu' here")
-    return in_groups(model.config, "the original's")
+    return grouped_config(model.config, "the original's")
 
 
 def save_tf1_checkpoint(model: keras.Model, prefix: str) -> None:

@@ -38,7 +38,7 @@ _STATE = re.compile(r"step-(\d+)\.safetensors")
 
 _CHECKSUM, _SHA256 = "checksum", "sha256"
 # Others that save the model again keep our key, which no longer describes it.
-_OF_OTHERS = "transformers_version"
+_TRANSFORMERS_KEY = "transformers_version"
 
 
 def find_best(output_dir: str) -> str | None:
@@ -63,12 +63,12 @@ def folder_of(path: str) -> str:
     return path.rstrip("/") if tf.io.gfile.isdir(path) else os.path.dirname(path)
 
 
-def read_config(path: str) -> Any:
+def read_values(path: str) -> Any:
     """Returns the content of a `config.json`, without our key if others have saved it again."""
     values = files.read_json(path)
     if not isinstance(values, Mapping) or not (OWN in values or _has_checksum(values)):
         return values
-    if _OF_OTHERS in values:
+    if _TRANSFORMERS_KEY in values:
         return {key: value for key, value in values.items() if key != OWN}
     own = values.get(OWN)
     if not isinstance(own, Mapping) or not isinstance(own.get(_SHA256), Mapping):
@@ -86,7 +86,7 @@ def read_config(path: str) -> Any:
 def read_own(folder: str) -> Mapping[str, Any]:
     """Returns the values under our key in the config of a folder; none if there are none."""
     path = os.path.join(folder, CONFIG_FILE)
-    values = read_config(path) if tf.io.gfile.exists(path) else {}
+    values = read_values(path) if tf.io.gfile.exists(path) else {}
     return values.get(OWN, {}) if isinstance(values, Mapping) else {}
 
 
@@ -102,7 +102,7 @@ def write_config(
 
 def replace_own(folder: str, **changes: Any) -> None:
     """Replaces values under our key in the config of a folder."""
-    values = dict(read_config(os.path.join(folder, CONFIG_FILE)))
+    values = dict(read_values(os.path.join(folder, CONFIG_FILE)))
     own = {**values.pop(OWN), **changes}
     write_config(folder, values, own, own[_SHA256])
 

@@ -15,7 +15,7 @@ _NOTHING: Mapping = types.MappingProxyType({})
 
 
 class Progress:
-    """Shows progress, rates, the remaining time and current values.
+    """Shows progress, its rate, the remaining time and current values.
 
     On a terminal it draws a bar. Otherwise it prints a line every ten seconds and at the end.
 
@@ -45,22 +45,15 @@ class Progress:
         self._printed: float | None = None  # `done` at the last line
         self._bar = None
         self._values: dict[str, str] = {}
-        self._counts: dict[str, float] = {}
         if sys.stderr.isatty():
             self._bar = tqdm.tqdm(
                 desc=description, unit=f" {unit}", total=total, initial=done, delay=delay
             )
 
-    def update(self, count: float = 1, rates: Mapping[str, float] = _NOTHING) -> None:
-        """Adds `count` units.
-
-        `rates` are numbers of other things done since the last update, by name; shown per second.
-        """
+    def update(self, count: float = 1) -> None:
+        """Adds `count` units."""
         self.done += count
-        for name, number in rates.items():
-            self._counts[name] = self._counts.get(name, 0) + number
         if self._bar is not None:
-            self._bar.set_postfix(self._values | self._rates(), refresh=False)
             self._bar.update(round(self.done, 1) - self._bar.n)
         elif time.monotonic() - self._last_line >= _SECONDS_BETWEEN_LINES:
             self._print_line()
@@ -97,10 +90,6 @@ class Progress:
         elif self._printed != self.done and time.monotonic() - self._start >= self._delay:
             self._print_line()
 
-    def _rates(self) -> dict[str, str]:
-        elapsed = max(time.monotonic() - self._start, 1e-9)
-        return {f"{name}/s": f"{number / elapsed:.0f}" for name, number in self._counts.items()}
-
     def _print_line(self, values: Mapping[str, str] = _NOTHING) -> None:
         self._last_line = time.monotonic()
         self._printed = self.done
@@ -115,7 +104,7 @@ class Progress:
         if self.total is not None and rate > 0:
             left = round((self.total - self.done) / rate)
             parts.append(f"ETA {datetime.timedelta(seconds=left)}")
-        parts += [f"{name} {value}" for name, value in (self._rates() | dict(values)).items()]
+        parts += [f"{name} {value}" for name, value in values.items()]
         print(", ".join(parts), file=sys.stderr, flush=True)
 
 

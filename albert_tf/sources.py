@@ -128,10 +128,10 @@ def _find_on_hub(repo: str, revision: str | None) -> str:
         ) from error
     except errors.LocalEntryNotFoundError as error:
         reason = _one_line(error.__cause__ or error)
-        of_revision = f" --revision {revision}" if revision else ""
+        revision_flag = f" --revision {revision}" if revision else ""
         raise InputError(
             f"{name}: not completely in the cache, and the Hub cannot be reached ({reason}); where there "
-            f"is a network, `hf download {repo}{of_revision} --local-dir {repo.split('/')[1]}` makes a "
+            f"is a network, `hf download {repo}{revision_flag} --local-dir {repo.split('/')[1]}` makes a "
             "folder to name instead"
         ) from error
     except (errors.HFValidationError, errors.HTTPError, OSError) as error:

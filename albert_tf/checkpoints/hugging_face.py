@@ -12,11 +12,11 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, Self, get_args
 
-from albert_tf.checkpoints.names import in_groups, make_layout, read_rows
+from albert_tf.checkpoints.names import grouped_config, make_layout, read_rows
 from albert_tf.checkpoints.tensors import Layout, stored_by_path
 from albert_tf.config import LAYER_NORM_EPSILON, AlbertConfig
 from albert_tf.errors import InputError, name_place
-from albert_tf.model_folder import OWN, read_config
+from albert_tf.model_folder import OWN, read_values
 
 ModelType = Literal["albert", "bert", "albert_tf"]
 ProblemType = Literal["single_label_classification", "multi_label_classification", "regression"]
@@ -52,7 +52,7 @@ _DROPOUT_KEYS: Mapping[ModelType, str] = {
 }
 _RATE = (lambda value: type(value) in (int, float) and 0 <= value < 1, "a number in [0, 1)")
 # Keys that are not the encoder's: a test of the value, and the expected value in words. null is absent.
-_OF_HEADS: dict[str, tuple[Callable[[Any], bool], str]] = {
+_HEAD_KEYS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "architectures": (
         lambda value: isinstance(value, list) and all(isinstance(name, str) for name in value),
         "a list of names",
@@ -119,7 +119,7 @@ class HuggingFaceConfig:
     @classmethod
     def from_json_file(cls, path: str) -> Self:
         """Reads a `config.json`."""
-        values = read_config(path)
+        values = read_values(path)
         with name_place(path):
             return cls.from_dict(values)
 
@@ -132,7 +132,7 @@ class HuggingFaceConfig:
         for key, expected in _FIXED.items():
             if values.get(key, expected) != expected:
                 raise InputError(f"key '{key}' is {values[key]!r}; only {expected!r} is supported")
-        for key, (is_valid, expected) in _OF_HEADS.items():
+        for key, (is_valid, expected) in _HEAD_KEYS.items():
             value = values.get(key)
             if value is not None and not is_valid(value):
                 raise InputError(f"key '{key}' is {value!r}; expected {expected}")
@@ -156,7 +156,7 @@ class HuggingFaceConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the content of a `config.json`."""
-        encoder = config_there(self.encoder, self.model_type).to_dict()
+        encoder = equivalent_config(self.encoder, self.model_type).to_dict()
         absent = {"albert": ("sharing",), "bert": ("embedding_size", *_BERT), OWN: ()}
         for key in absent[self.model_type]:
             del encoder[key]
@@ -189,7 +189,7 @@ def model_type_of(config: AlbertConfig) -> ModelType:
     return "bert" if own_layers and config.embedding_size == config.hidden_size else "albert"
 
 
-def config_there(config: AlbertConfig, model_type: ModelType) -> AlbertConfig:
+def equivalent_config(config: AlbertConfig, model_type: ModelType) -> AlbertConfig:
     """Returns the config under which Hugging Face has the same layers with the same weights."""
     if model_type == "bert":
         # Without sharing, groups mean nothing.
@@ -197,15 +197,15 @@ def config_there(config: AlbertConfig, model_type: ModelType) -> AlbertConfig:
         return dataclasses.replace(config, num_hidden_groups=1) if is_bert else config
     if model_type == OWN:
         return config
-    there = in_groups(config, "Hugging Face's")
-    check_groups(there)
-    return there
+    grouped = grouped_config(config, "Hugging Face's")
+    check_groups(grouped)
+    return grouped
 
 
 def stored_config(config: AlbertConfig) -> AlbertConfig:
     """Returns the config under which a folder has an encoder: theirs or, if they have none, ours."""
     try:
-        return config_there(config, model_type_of(config))
+        return equivalent_config(config, model_type_of(config))
     except InputError:
         return config
 
@@ -293,7 +293,7 @@ sentence_order_head/dense        cls.seq_relationship
 """,
 }
 # Hugging Face has no heads as in the last line; these names serve the report of missing keys.
-_HEADS_OF_BOTH = r"""
+_COMMON_HEADS = r"""
 (?:token_)?head/dense            classifier
 span_head/dense                  qa_outputs
 (conditional_span_head/.+)  \1
@@ -312,6 +312,6 @@ def layout_of(model_type: ModelType, bare: bool = False) -> Layout:
     encoder = read_rows(_EMBEDDING + _ENCODER[model_type])
     rows = [
         *((path, dataclasses.replace(to, names=(prefix + to.names[0],))) for path, to in encoder),
-        *read_rows(_HEADS[model_type] + _HEADS_OF_BOTH),
+        *read_rows(_HEADS[model_type] + _COMMON_HEADS),
     ]
     return make_layout(rows, _ENDS, "Hugging Face's")

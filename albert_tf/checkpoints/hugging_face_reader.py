@@ -15,18 +15,13 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf import files
-from albert_tf.checkpoints.hugging_face import (
-    PROJECTION,
-    HuggingFaceConfig,
-    config_there,
-    is_hugging_face,
-    layout_of,
-)
+from albert_tf.checkpoints import hugging_face
 from albert_tf.checkpoints.safetensors_files import FLOATS, IGNORED, read_tensors
 from albert_tf.checkpoints.tensors import TensorReader
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.model_folder import CONFIG_FILE, OWN, check_sum
+from albert_tf.options import check_layout
 
 WEIGHTS_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
@@ -60,7 +55,7 @@ def is_folder(path: str) -> bool:
     return (
         tf.io.gfile.exists(config_file)
         and not files.matches(path, "*.index")  # of TensorFlow's checkpoints
-        and is_hugging_face(files.read_json(config_file))
+        and hugging_face.is_hugging_face(files.read_json(config_file))
     )
 
 
@@ -88,25 +83,26 @@ class FolderReader(TensorReader):
 
     def __init__(self, directory: str):
         _check_folder(directory)
-        self.config = HuggingFaceConfig.from_json_file(os.path.join(directory, CONFIG_FILE))
+        self.config = hugging_face.HuggingFaceConfig.from_json_file(
+            os.path.join(directory, CONFIG_FILE)
+        )
         self.sha256: dict[str, str] = {}
         self._tensors = self._read_tensors(directory)
         self._drop_copies(directory)
         self._drop_identity()
-        shapes = {name: tensor.shape for name, tensor in self._tensors.items()}
-        super().__init__(directory, shapes)
+        super().__init__(directory, self._tensors)
         model_type = self.config.model_type
-        self.layout = layout_of(model_type)
+        self.layout = hugging_face.layout_of(model_type)
         if model_type == OWN:
             self.format_name = self.description = "albert_tf"
             return
         prefix = f"{model_type}."
         # Names of an encoder without heads have no prefix.
-        is_bare = not any(name.startswith(prefix) for name in shapes)
-        of_heads = {"albert": "", "bert": ", BERT"}[model_type]
-        self.description += f", {model_type.capitalize()}Model" if is_bare else of_heads
+        is_bare = not any(name.startswith(prefix) for name in self.shapes)
+        model_name = {"albert": "", "bert": ", BERT"}[model_type]
+        self.description += f", {model_type.capitalize()}Model" if is_bare else model_name
         self.encoder_prefixes = ("embeddings.", "encoder.", "pooler.") if is_bare else (prefix,)
-        self.layout = layout_of(model_type, is_bare)
+        self.layout = hugging_face.layout_of(model_type, is_bare)
 
     def _get(self, name: str) -> np.ndarray:
         return self._tensors[name].astype(np.float32)
@@ -137,7 +133,7 @@ class FolderReader(TensorReader):
         may the two forms of gelu: Hugging Face's old files leave the choice to the user
         (docs/fidelity.md), who made it with the config.
         """
-        ours = config_there(config, self.config.model_type).to_dict()
+        ours = hugging_face.equivalent_config(config, self.config.model_type).to_dict()
         theirs = self.config.encoder.to_dict()
         if {ours["hidden_act"], theirs["hidden_act"]} == {"gelu", "gelu_erf"}:
             del theirs["hidden_act"]
@@ -182,7 +178,7 @@ class FolderReader(TensorReader):
 
     def _drop_identity(self) -> None:
         for prefix in ("", "albert."):
-            names = [prefix + PROJECTION + name for name in ("weight", "bias")]
+            names = [prefix + hugging_face.PROJECTION + name for name in ("weight", "bias")]
             weight, bias = map(self._tensors.get, names)
             if weight is None or bias is None:
                 continue
@@ -193,9 +189,10 @@ class FolderReader(TensorReader):
 def _read_index(path: str) -> Mapping[str, str]:
     """Returns the file of each tensor; refuses other JSON, and files outside of the folder."""
     index = files.read_json(path)
-    file_of = index.get("weight_map") if isinstance(index, dict) else None
-    if not isinstance(file_of, dict) or not file_of:
-        raise InputError(f"{path}: expected an object with a 'weight_map' from tensors to files")
+    check_layout(index, {"weight_map": dict}, path)
+    file_of = index["weight_map"]
+    if not file_of:
+        raise InputError(f"{path}: weight_map is empty; expected the file of each tensor")
     for name, file in file_of.items():
         if not isinstance(file, str) or os.path.basename(file) != file or file in ("", ".", ".."):
             raise InputError(

@@ -19,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf import files
-from albert_tf.checkpoints.names import in_groups, make_layout, read_rows
+from albert_tf.checkpoints.names import grouped_config, make_layout, read_rows
 from albert_tf.checkpoints.tensors import TensorReader
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, name_place
@@ -57,7 +57,7 @@ _ENDS = {
     "beta": ("/1", False),
 }
 # KerasHub has no heads as in the last lines; these names serve the report of missing keys.
-_AROUND_THE_BLOCKS = r"""
+_OUTER_ROWS = r"""
 embedding/word_embeddings        {backbone}reversible_embedding/0
 embedding/position_embeddings    {backbone}position_embedding/0
 embedding/segment_embeddings     {backbone}embedding/0
@@ -71,7 +71,7 @@ head/dense                       dense
 (sentence_order_head|span_head|token_head)/dense  \1
 (conditional_span_head/.+)     \1
 """.replace("{backbone}", _BACKBONE)
-_OF_BLOCK = r"""
+_BLOCK_ROWS = r"""
 {ours}/attention_\d+_\d+/query       {theirs}/_self_attention_layer/query_dense
 {ours}/attention_\d+_\d+/key         {theirs}/_self_attention_layer/key_dense
 {ours}/attention_\d+_\d+/value       {theirs}/_self_attention_layer/value_dense
@@ -81,8 +81,8 @@ _OF_BLOCK = r"""
 {ours}/ffn_\d+_\d+/output            {theirs}/_feedforward_output_dense
 {ours}/ffn_\d+_\d+/layer_norm        {theirs}/_feedforward_layer_norm
 """
-_TABLE = _AROUND_THE_BLOCKS + "".join(
-    _OF_BLOCK.replace("{ours}", f"block_{ours}").replace("{theirs}", _BACKBONE + theirs)
+_TABLE = _OUTER_ROWS + "".join(
+    _BLOCK_ROWS.replace("{ours}", f"block_{ours}").replace("{theirs}", _BACKBONE + theirs)
     # The first layer of a class has no number.
     for ours, theirs in (("0", _BLOCK), (r"(\d+)", rf"{_BLOCK}_\1"))
 )
@@ -142,32 +142,28 @@ class KerasHubReader(TensorReader):
         )
         with name_place(config_file):
             self.config = config_from_dict(files.read_json(config_file))
-        self._tensors: dict[str, np.ndarray] = {}
+        tensors: dict[str, np.ndarray] = {}
         for path in filter(tf.io.gfile.exists, weights):
-            self._tensors |= _read_weights(files.read_bytes(path), path)
-        shapes = {name: tensor.shape for name, tensor in self._tensors.items()}
-        super().__init__(folder, shapes)
-
-    def _get(self, name: str) -> np.ndarray:
-        return self._tensors[name]
+            tensors |= _read_weights(files.read_bytes(path), path)
+        super().__init__(folder, tensors)
 
     def check_config(self, config: AlbertConfig) -> None:
         """Raises an `InputError` if a config is of another model than the files, or one they cannot hold.
 
         Dropout rates and initial values may differ, and the number of layers that share all weights.
         """
-        there = in_groups(config, "KerasHub's")
-        if there.hidden_act != "gelu":
+        grouped = grouped_config(config, "KerasHub's")
+        if grouped.hidden_act != "gelu":
             raise InputError(
-                f"hidden_act is {there.hidden_act!r}; KerasHub's models have only 'gelu'"
+                f"hidden_act is {grouped.hidden_act!r}; KerasHub's models have only 'gelu'"
             )
-        layers, groups = there.num_hidden_layers, there.num_hidden_groups
+        layers, groups = grouped.num_hidden_layers, grouped.num_hidden_groups
         # KerasHub applies the groups sequentially, each equally often.
         order = [layer * groups // layers for layer in range(layers)]
-        if layers % groups or order != [there.group_of_layer(layer) for layer in range(layers)]:
+        if layers % groups or order != [grouped.group_of_layer(layer) for layer in range(layers)]:
             raise InputError(f"{layers} layers in {groups} groups: KerasHub has no such model")
         for ours, theirs in _CONFIG_KEYS.items():
-            expected, received = getattr(self.config, ours), getattr(there, ours)
+            expected, received = getattr(self.config, ours), getattr(grouped, ours)
             is_free = ours.endswith("_prob") or (ours == "num_hidden_layers" and groups == 1)
             if not is_free and received != expected:
                 raise InputError(

@@ -18,23 +18,21 @@ from albert_tf.checkpoints.tensors import (
     assign,
     find_checkpoint,
     open_tensors,
+    strip_scope,
     variables_by_path,
-    without_scope,
 )
-from albert_tf.config import CONFIG_FILE as ALBERT_CONFIG_FILE
-from albert_tf.config import AlbertConfig
+from albert_tf.config import ALBERT_CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError, name_place, warn
-from albert_tf.model_folder import CONFIG_FILE, TRAINED_LAYERS, folder_of, is_state
-from albert_tf.model_folder import read_config as read_values
+from albert_tf.model_folder import CONFIG_FILE, TRAINED_LAYERS, folder_of, is_state, read_values
 from albert_tf.options.parts import FormatName
 from albert_tf.sources import find_model
 
 # What names begin with -> whose checkpoint of TensorFlow it is.
-_OF_TENSORFLOW = {SHARED: BrightmartReader, "bert/": OriginalReader}
+_TENSORFLOW_READERS = {SHARED: BrightmartReader, "bert/": OriginalReader}
 # All that can be read, for messages.
 _FORMATS = "; ".join(
     reader.description
-    for reader in (FolderReader, *_OF_TENSORFLOW.values(), keras_hub.KerasHubReader)
+    for reader in (FolderReader, *_TENSORFLOW_READERS.values(), keras_hub.KerasHubReader)
 )
 
 
@@ -49,8 +47,8 @@ def open_checkpoint(path: str) -> TensorReader:
 
 def _open_tensorflow(prefix: str) -> TensorReader:
     tensors = open_tensors(prefix)
-    names = [*map(without_scope, tensors.get_variable_to_shape_map())]
-    for start, reader_class in _OF_TENSORFLOW.items():
+    names = [*map(strip_scope, tensors.get_variable_to_shape_map())]
+    for start, reader_class in _TENSORFLOW_READERS.items():
         if any(name.startswith(start) for name in names):
             return reader_class(prefix, tensors)
     raise InputError(
@@ -110,8 +108,8 @@ class LoadReport:
 def find_config(path: str) -> str | None:
     """Returns the config file beside a checkpoint (a folder or a prefix), for `read_config`."""
     folder = folder_of(path)
-    of_hub = os.path.join("assets", ALBERT_CONFIG_FILE)  # of TensorFlow Hub's modules
-    paths = [os.path.join(folder, name) for name in (ALBERT_CONFIG_FILE, CONFIG_FILE, of_hub)]
+    hub_config = os.path.join("assets", ALBERT_CONFIG_FILE)  # of TensorFlow Hub's modules
+    paths = [os.path.join(folder, name) for name in (ALBERT_CONFIG_FILE, CONFIG_FILE, hub_config)]
     return next(filter(tf.io.gfile.exists, paths), None)
 
 
@@ -137,7 +135,7 @@ def _read_config(path: str) -> tuple[AlbertConfig, list[int]]:
         else:
             config = AlbertConfig.from_dict(values)
         trained = values.get(TRAINED_LAYERS, [config.num_hidden_layers])
-        if not isinstance(trained, list) or not all(isinstance(each, int) for each in trained):
+        if not isinstance(trained, list) or not all(isinstance(count, int) for count in trained):
             raise InputError(f"{TRAINED_LAYERS} {trained!r} is not a list of numbers")
     return config, trained
 

@@ -66,7 +66,7 @@ def make_layout(rows: Sequence[Row], ends: Ends, whose: str) -> Layout:
     return layout
 
 
-def in_groups(config: AlbertConfig, whose: str) -> AlbertConfig:
+def grouped_config(config: AlbertConfig, whose: str) -> AlbertConfig:
     """Returns the config under which others have the same layers with the same weights.
 
     The original and its successors share whole blocks only. Without sharing they have L groups.
@@ -74,21 +74,21 @@ def in_groups(config: AlbertConfig, whose: str) -> AlbertConfig:
     if config.sharing == "all":
         return config
     layers = list(range(config.num_hidden_layers))
-    there = dataclasses.replace(config, sharing="all", num_hidden_groups=config.num_hidden_layers)
+    grouped = dataclasses.replace(config, sharing="all", num_hidden_groups=config.num_hidden_layers)
     own = config.sharing == "none" or [config.group_of_layer(layer) for layer in layers] == layers
-    if not own or [there.group_of_layer(layer) for layer in layers] != layers:
+    if not own or [grouped.group_of_layer(layer) for layer in layers] != layers:
         raise InputError(
             f"sharing '{config.sharing}' with {config.num_hidden_layers} layers in "
             f"{config.num_hidden_groups} groups: {whose} checkpoints hold whole blocks only, shared "
             "by all layers of a group"
         )
-    return there
+    return grouped
 
 
 SHARED = "bert/encoder/layer_shared/"
 
 # The original has no head as in the last line; its name serves the report of missing keys.
-_AROUND_THE_BLOCKS = r"""
+_OUTER_ROWS = r"""
 embedding/word_embeddings             bert/embeddings/word_embeddings
 embedding/position_embeddings         bert/embeddings/position_embeddings
 embedding/segment_embeddings          bert/embeddings/token_type_embeddings
@@ -134,7 +134,7 @@ _ENDS = {end: (f"/{end}", False) for end in ("kernel", "bias", "gamma", "beta")}
 
 
 stored_as_original, stored_as_brightmart = (
-    make_layout(read_rows(table + _AROUND_THE_BLOCKS), _ENDS, whose)
+    make_layout(read_rows(table + _OUTER_ROWS), _ENDS, whose)
     for table, whose in ((_ORIGINAL, "the original's"), (_BRIGHTMART, "brightmart's"))
 )
 
@@ -149,7 +149,7 @@ class OriginalReader(CheckpointReader):
 
     def check_config(self, config: AlbertConfig) -> None:
         """Raises an `InputError` if the original has no such model."""
-        in_groups(config, "the original's")
+        grouped_config(config, "the original's")
 
     def is_no_weight(self, name: str) -> bool:
         """Returns whether a name is that of a number, or of any optimizer's slot of a weight."""
@@ -165,13 +165,13 @@ class BrightmartReader(OriginalReader):
     description = "TensorFlow 1, brightmart's names"
     layout = staticmethod(stored_as_brightmart)
 
-    def config_here(self, config: AlbertConfig) -> AlbertConfig:
+    def adapted_config(self, config: AlbertConfig) -> AlbertConfig:
         """Returns our config, whose E is H."""
         return dataclasses.replace(config, embedding_size=config.hidden_size)
 
     def check_config(self, config: AlbertConfig) -> None:
         """Raises an `InputError` if brightmart's code has no such model."""
-        groups = in_groups(config, "brightmart's").num_hidden_groups
+        groups = grouped_config(config, "brightmart's").num_hidden_groups
         if config.embedding_size != config.hidden_size:
             raise InputError(
                 f"embedding_size is {config.embedding_size}; expected {config.hidden_size}, the "

@@ -1,6 +1,5 @@
 """Finds, opens, checks and writes checkpoints: arrays by name, of which a model's variables are made."""
 
-import abc
 import dataclasses
 import difflib
 import functools
@@ -28,7 +27,7 @@ Variables = Mapping[str, keras.Variable]
 _INDEX, _DATA = ".index", ".data-00000-of-00001"
 _HUB_PREFIX = os.path.join("variables", "variables")  # in the folder of a module of TensorFlow Hub
 # Ends of the paths of variables with a row for each piece.
-_OF_PIECES = ("/word_embeddings", "/output_bias")
+_PIECE_TABLES = ("/word_embeddings", "/output_bias")
 # What follows the prefix in a file name; TensorFlow 1 also writes a `.meta`.
 _FILE_END = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})$")
 
@@ -57,14 +56,14 @@ def stored_by_path(path: str) -> Stored:
 
 
 # Variables that Keras adds to a layer whose kernel no longer is its weight.
-_OF_CHANGED_LAYERS = ("/lora_kernel_a", "/kernel_scale")
+_CHANGED_LAYER_NAMES = ("/lora_kernel_a", "/kernel_scale")
 
 
 def variables_by_path(variables: Sequence[keras.Variable]) -> dict[str, keras.Variable]:
     """Returns variables by path."""
     by_path = {variable.path: variable for variable in variables}
     for path in by_path:
-        if path.endswith(_OF_CHANGED_LAYERS):
+        if path.endswith(_CHANGED_LAYER_NAMES):
             raise InputError(
                 f"{path}: layers with LoRA or quantize() have no checkpoint; load one before; "
                 "`model.save` merges LoRA, and `keras.models.load_model` reads its file without it"
@@ -74,7 +73,7 @@ def variables_by_path(variables: Sequence[keras.Variable]) -> dict[str, keras.Va
     return by_path
 
 
-class TensorReader(abc.ABC):
+class TensorReader:
     """Reads a model's variables from files of a format, by default ours, which name them by path.
 
     Attributes:
@@ -91,21 +90,27 @@ class TensorReader(abc.ABC):
     encoder_prefixes: tuple[str, ...] = ()
     sha256: Mapping[str, str] = types.MappingProxyType({})
 
-    def __init__(self, prefix: str, shapes: Mapping[str, tuple[int, ...]]):
-        if not shapes:
-            raise InputError(f"{prefix}: holds no tensor")
+    def __init__(
+        self,
+        prefix: str,
+        tensors: Mapping[str, np.ndarray],
+        shapes: Mapping[str, tuple[int, ...]] | None = None,
+    ):
         self.prefix = prefix
-        self.shapes = shapes
+        self._tensors = tensors
+        self.shapes = shapes or {name: tensor.shape for name, tensor in tensors.items()}
+        if not self.shapes:
+            raise InputError(f"{prefix}: holds no tensor")
 
-    @abc.abstractmethod
     def _get(self, name: str) -> np.ndarray:
         """Returns a tensor; raises an `InputError` if it is damaged."""
+        return self._tensors[name]
 
     def layout(self, path: str) -> Stored:
         """Returns how the files store a variable."""
         return stored_by_path(path)
 
-    def config_here(self, config: AlbertConfig) -> AlbertConfig:
+    def adapted_config(self, config: AlbertConfig) -> AlbertConfig:
         """Returns our config of the same model, given the one that comes with the files."""
         return config
 
@@ -172,12 +177,14 @@ class TensorReader(abc.ABC):
                     f"is '{near[0]}' of shape {self.shapes[near[0]]}"
                 )
         sizes = [self.shapes[name] for name in stored.names]
-        is_product = all(one[-1:] == next_[:1] for one, next_ in itertools.pairwise(sizes))
-        there = self.shape(stored)
+        is_product = all(
+            size[-1:] == next_size[:1] for size, next_size in itertools.pairwise(sizes)
+        )
+        received = self.shape(stored)
         fitting = [shape]
-        if path.endswith(_OF_PIECES):
+        if path.endswith(_PIECE_TABLES):
             fitting = [(rows, *shape[1:]) for rows in padded_sizes(shape[0])]
-        if there not in fitting or not is_product:
+        if received not in fitting or not is_product:
             theirs = " x ".join(map(str, sizes))
             turned = ", transposed" if stored.transposed else ""
             raise InputError(f"{self.prefix}: '{stored}' has shape {theirs}{turned}; {ours}")
@@ -200,14 +207,10 @@ class StateReader(TensorReader):
     description = "albert_tf, state of a run"
 
     def __init__(self, path: str):
-        self._tensors = read_tensors(path)
-        super().__init__(path, {name: tensor.shape for name, tensor in self._tensors.items()})
-
-    def _get(self, name: str) -> np.ndarray:
-        return self._tensors[name]
+        super().__init__(path, read_tensors(path))
 
 
-def without_scope(name: str) -> str:
+def strip_scope(name: str) -> str:
     """Returns a variable's name without the scope that TensorFlow Hub's modules put before it."""
     return name.removeprefix("module/")
 
@@ -215,15 +218,16 @@ def without_scope(name: str) -> str:
 class CheckpointReader(TensorReader):
     """Reads a checkpoint of TensorFlow, given what `open_tensors` returns."""
 
-    def __init__(self, prefix: str, tensors: Any):
-        self._tensors = tensors
-        shapes = tensors.get_variable_to_shape_map()
-        self._names = {without_scope(name): name for name in shapes}
-        super().__init__(prefix, {name: tuple(shapes[full]) for name, full in self._names.items()})
+    def __init__(self, prefix: str, checkpoint: Any):
+        self._checkpoint = checkpoint
+        sizes = checkpoint.get_variable_to_shape_map()
+        self._names = {strip_scope(name): name for name in sizes}
+        shapes = {name: tuple(sizes[full]) for name, full in self._names.items()}
+        super().__init__(prefix, {}, shapes)
 
     def _get(self, name: str) -> np.ndarray:
         try:
-            return self._tensors.get_tensor(self._names[name])
+            return self._checkpoint.get_tensor(self._names[name])
         except _DAMAGES as error:
             raise _damaged(self.prefix, error) from error
 

@@ -111,7 +111,7 @@ def plan_epoch(count: int, batch_size: int, seed: int, epoch: int) -> np.ndarray
     first_epoch = begin // count
     epochs = range(first_epoch, end // count + 1)
     shuffled = np.concatenate(
-        [np.random.default_rng((seed, each)).permutation(count) for each in epochs]
+        [np.random.default_rng((seed, number)).permutation(count) for number in epochs]
     )
     examples = shuffled[begin - first_epoch * count : end - first_epoch * count]
     return examples.reshape(-1, batch_size)

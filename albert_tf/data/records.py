@@ -69,11 +69,13 @@ class RecordSpec:
 
         It has that record's names, and no `token_boundary`, which masking alone needs and BERT's lack.
         """
-        there = _fields(record)
-        features = (each for each in self.features if each.name != "token_boundary")
-        keys = {ours: theirs for ours, theirs in _OTHER_NAMES.items() if theirs in there}
+        fields = _fields(record)
+        features = (feature for feature in self.features if feature.name != "token_boundary")
+        keys = {ours: theirs for ours, theirs in _OTHER_NAMES.items() if theirs in fields}
         return type(self)(
-            tuple(dataclasses.replace(each, key=keys.get(each.name, "")) for each in features)
+            tuple(
+                dataclasses.replace(feature, key=keys.get(feature.name, "")) for feature in features
+            )
         )
 
     def serialize_batch(self, columns: Mapping[str, np.ndarray]) -> list[bytes]:

@@ -174,22 +174,22 @@ def _find_best_spans(
     is valid, and its score, float64 (B,).
     """
     shape = tf.shape(totals, tf.int64)
-    totals = _with_rows(totals)
-    in_window = tf.argmax(totals, axis=1)  # (W,)
-    of_windows = tf.reduce_max(totals, axis=1)
+    totals = _flatten_rows(totals)
+    best_spans = tf.argmax(totals, axis=1)  # (W,)
+    window_scores = tf.reduce_max(totals, axis=1)
 
     # The first of the best windows of each question.
     ragged = tf.RaggedTensor.from_value_rowids(
-        of_windows, windows.example_indices, nrows=tf.size(passage_lengths, tf.int64)
+        window_scores, windows.example_indices, nrows=tf.size(passage_lengths, tf.int64)
     )
     # One column more, which is never the first, for the case of no questions.
-    of_questions = tf.pad(ragged.to_tensor(_NO_SPAN), [[0, 0], [0, 1]], constant_values=_NO_SPAN)
-    best = ragged.row_starts() + tf.argmax(of_questions, axis=1)  # (B,)
-    in_window = tf.gather(in_window, best)
-    start = tf.gather(tf.gather(candidates.starts, best), in_window // shape[2], batch_dims=1)
-    ends = _with_rows(tf.broadcast_to(candidates.ends, shape))
-    end = tf.gather(tf.gather(ends, best), in_window, batch_dims=1)
-    scores = tf.gather(of_windows, best)
+    question_scores = tf.pad(ragged.to_tensor(_NO_SPAN), [[0, 0], [0, 1]], constant_values=_NO_SPAN)
+    best = ragged.row_starts() + tf.argmax(question_scores, axis=1)  # (B,)
+    best_spans = tf.gather(best_spans, best)
+    start = tf.gather(tf.gather(candidates.starts, best), best_spans // shape[2], batch_dims=1)
+    ends = _flatten_rows(tf.broadcast_to(candidates.ends, shape))
+    end = tf.gather(tf.gather(ends, best), best_spans, batch_dims=1)
+    scores = tf.gather(window_scores, best)
     is_found = scores > _NO_SPAN
     scores = tf.where(is_found, scores, np.float64(2 * NO_SPAN_LOG_PROB))
     first = tf.gather(tf.gather(windows.token_starts, best), start, batch_dims=1)
@@ -201,7 +201,7 @@ def _find_best_spans(
     )
 
 
-def _with_rows(values: tf.Tensor) -> tf.Tensor:
+def _flatten_rows(values: tf.Tensor) -> tf.Tensor:
     """Returns (W, ...) values as (W, n); TensorFlow infers no size where W is 0."""
     shape = tf.shape(values)
     return tf.reshape(values, [shape[0], tf.reduce_prod(shape[1:])])

@@ -115,7 +115,9 @@ def predict_spans(
     with tf.device("CPU"):
         found = _find_scored(probabilities.astype(np.float64), words.texts, table)
     spans = [[] for _ in range(num_texts)]
-    for first, last, label, score in zip(*(each.numpy().tolist() for each in found), strict=True):
+    for first, last, label, score in zip(
+        *(values.numpy().tolist() for values in found), strict=True
+    ):
         limits = int(words.starts[first]), int(words.ends[last])
         spans[words.texts[first]].append(ScoredSpan(*limits, table.labels[label], score))
     return spans
@@ -134,7 +136,7 @@ def predict_words(
     # What the model does not see is in no span.
     means = np.where(counts > 0, totals / np.maximum(counts, 1), 1.0).tolist()
     words = (text.text_a[start:end] for start, end in text.words)
-    return [ScoredWord(*each) for each in zip(words, tags, means, strict=True)]
+    return [ScoredWord(*row) for row in zip(words, tags, means, strict=True)]
 
 
 def _find_scored(
@@ -177,11 +179,11 @@ def _places(
 ) -> set[tuple[int, int, int, str]]:
     """Returns the spans of texts as the text, the limits and the label of each."""
     places, tags, text_numbers = set(), [], []
-    for number, (text, of_text) in enumerate(zip(texts, spans, strict=True)):
+    for number, (text, text_spans) in enumerate(zip(texts, spans, strict=True)):
         if text.words is None:
-            places.update((number, *span) for span in of_text)
+            places.update((number, *span) for span in text_spans)
         else:
-            tags.append(tag_words(*np.array(text.words).T, of_text, table))
+            tags.append(tag_words(*np.array(text.words).T, text_spans, table))
             text_numbers.append(np.full(len(text.words), number))
     if tags:
         text_numbers = np.concatenate(text_numbers)

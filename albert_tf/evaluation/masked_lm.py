@@ -137,9 +137,9 @@ def fill_mask(
     return [
         [
             Filling(tokenizer.decode([piece]), tokenizer.pieces[piece], float(probability))
-            for piece, probability in zip(*of_mask, strict=True)
+            for piece, probability in zip(*mask_columns, strict=True)
         ]
-        for of_mask in zip(pieces.tolist(), best, strict=True)
+        for mask_columns in zip(pieces.tolist(), best, strict=True)
     ]
 
 

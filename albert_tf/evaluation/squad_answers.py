@@ -143,8 +143,8 @@ def rank_answers(
     no_span = _NO_SPAN_V2 if version_2_with_negative else _NO_SPAN_V1
     nbest = {}
     for index, (name, context) in enumerate(zip(question_ids, contexts, strict=True)):
-        of_question = order[bounds[index] : bounds[index + 1]]
-        nbest[name] = _best_answers(context, spans, of_question, n_best_size) or [no_span]
+        ranked = order[bounds[index] : bounds[index + 1]]
+        nbest[name] = _best_answers(context, spans, ranked, n_best_size) or [no_span]
     return RankedAnswers(nbest, _null_odds(nbest, spans))
 
 

@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-Scores = Mapping[str, float]
+QuestionScores = Mapping[str, float]
 """Question id -> score, or null odds."""
 
 GoldAnswers = Mapping[str, Sequence[str]]
@@ -66,8 +66,8 @@ def score_answers(
         if name in predictions:
             predicted = normalize_answer(predictions[name])
             scores.exact[name] = float(predicted in rights)
-            of_rights = (_token_f1(predicted, right, version_2) for right in rights)
-            scores.f1[name] = max(of_rights, default=0.0)
+            similarities = (_token_f1(predicted, right, version_2) for right in rights)
+            scores.f1[name] = max(similarities, default=0.0)
         elif not version_2:
             scores.exact[name] = scores.f1[name] = 0.0
     return scores
@@ -115,12 +115,12 @@ def evaluate_v2(golds: GoldAnswers, predictions: Mapping[str, str]) -> dict[str,
     return results
 
 
-def _percent(scores: Scores, names: Sequence[str]) -> float:
+def _percent(scores: QuestionScores, names: Sequence[str]) -> float:
     return 100.0 * sum(scores[name] for name in names) / len(names)
 
 
 def find_best_scores(
-    golds: GoldAnswers, predictions: Mapping[str, str], null_odds: Scores
+    golds: GoldAnswers, predictions: Mapping[str, str], null_odds: QuestionScores
 ) -> dict[str, float]:
     """Returns the best scores of any threshold, in percent, and its value, as `evaluate-v2.0.py` does.
 
@@ -136,7 +136,10 @@ def find_best_scores(
 
 
 def official_best_threshold(
-    scores: Scores, predictions: Mapping[str, str], null_odds: Scores, golds: GoldAnswers
+    scores: QuestionScores,
+    predictions: Mapping[str, str],
+    null_odds: QuestionScores,
+    golds: GoldAnswers,
 ) -> tuple[float, float]:
     """Returns the best score in percent and its threshold, as `evaluate-v2.0.py` finds it."""
     names, odds = _rank(null_odds, scores)
@@ -148,7 +151,9 @@ def official_best_threshold(
     return float(100.0 * totals[best] / len(scores)), threshold
 
 
-def search_threshold(scores: Scores, null_odds: Scores, golds: GoldAnswers) -> float:
+def search_threshold(
+    scores: QuestionScores, null_odds: QuestionScores, golds: GoldAnswers
+) -> float:
     """Returns the lowest threshold with the highest sum of scores.
 
     It is the null odds of the last question to answer or, if it is best to answer none, the number just
@@ -163,7 +168,7 @@ def search_threshold(scores: Scores, null_odds: Scores, golds: GoldAnswers) -> f
     return float(thresholds[np.argmax(totals)])
 
 
-def with_margin(threshold: float, null_odds: Scores) -> float:
+def add_margin(threshold: float, null_odds: QuestionScores) -> float:
     """Returns an equivalent threshold, halfway to the next higher null odds if there are any.
 
     Other programs and machines round null odds differently, which must not matter at the threshold.
@@ -173,7 +178,7 @@ def with_margin(threshold: float, null_odds: Scores) -> float:
     return middle if middle < higher else threshold
 
 
-def _rank(null_odds: Scores, questions: Scores) -> tuple[list[str], np.ndarray]:
+def _rank(null_odds: QuestionScores, questions: QuestionScores) -> tuple[list[str], np.ndarray]:
     """Returns the questions by ascending null odds, in their order if equal, and these odds."""
     names = [name for name in null_odds if name in questions]
     odds = np.array([null_odds[name] for name in names], np.float64)

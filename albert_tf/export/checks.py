@@ -67,7 +67,9 @@ def check_ids(inputs: Mapping[str, tf.Tensor], config: AlbertConfig) -> list[tf.
     expected = f"expected 1 to {most} {next(iter(inputs))} per text; received:"
     assertions = [
         # A mask of another shape could cut the texts in other places.
-        _assert_equal(f"one shape of {', '.join(inputs)}", [tf.shape(each) for each in checked]),
+        _assert_equal(
+            f"one shape of {', '.join(inputs)}", [tf.shape(values) for values in checked]
+        ),
         tf.debugging.Assert((length >= 1) & (length <= most), [expected, length]),
     ]
     greatest = (config.vocab_size - 1, 1, config.type_vocab_size - 1)
@@ -85,12 +87,14 @@ def check_positions(positions: tf.Tensor, input_ids: tf.Tensor) -> tf.Tensor:
     rows, length = tf.unstack(tf.shape(input_ids), num=2)
     least, greatest = tf.reduce_min(positions), tf.reduce_max(positions)
     received_rows = tf.shape(positions)[0]
-    of_rows = "expected one row of masked_lm_positions per text; received rows and texts:"
-    of_range = "expected masked_lm_positions below the length; received minimum, maximum, length:"
+    rows_message = "expected one row of masked_lm_positions per text; received rows and texts:"
+    range_message = (
+        "expected masked_lm_positions below the length; received minimum, maximum, length:"
+    )
     assertions = [
-        tf.debugging.Assert(received_rows == rows, [of_rows, received_rows, rows]),
+        tf.debugging.Assert(received_rows == rows, [rows_message, received_rows, rows]),
         tf.debugging.Assert(
-            (least >= 0) & (greatest < length), [of_range, least, greatest, length]
+            (least >= 0) & (greatest < length), [range_message, least, greatest, length]
         ),
     ]
     return _after(assertions, [positions])[0]

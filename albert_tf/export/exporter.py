@@ -22,14 +22,7 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.conversion import write_description
 from albert_tf.errors import InputError
-from albert_tf.export import onnx_models, runtimes, warmup
-from albert_tf.export.saved_models import (
-    IdsModel,
-    TextModel,
-    UncheckedModel,
-    ids_specs,
-    input_specs,
-)
+from albert_tf.export import onnx_models, openvino_text, runtimes, saved_models, warmup
 from albert_tf.export.version_folders import assets_folder, can_write_text, write_next_version
 from albert_tf.options.parts import Form, Weights, check_form
 from albert_tf.tokenization import AlbertTokenizer, Tokenizer
@@ -119,16 +112,16 @@ class _Export:
 
     def write_saved_models(self) -> dict[str, str]:
         """Writes the model of ids and, with TensorFlow Text, that of texts."""
-        ids_model = IdsModel(self.model, self.kind)
+        ids_model = saved_models.IdsModel(self.model, self.kind)
         modules = {"ids": ids_model}
         if can_write_text(self.export_dir, "text"):
-            modules["text"] = TextModel(ids_model, self.kind, self.tokenizer)
+            modules["text"] = saved_models.TextModel(ids_model, self.kind, self.tokenizer)
         with write_next_version(self.export_dir, modules) as (paths, incomplete):
             for name, module in modules.items():
                 signature, folder = module.serve, incomplete[name]
                 with files.explain_refusal(paths[name]):
                     tf.saved_model.save(module, folder, signatures={"serving_default": signature})
-                specs = input_specs(signature), signature.structured_outputs
+                specs = saved_models.input_specs(signature), signature.structured_outputs
                 self._describe(folder, self.model.compute_dtype, specs, {})
                 if name == "text":
                     warmup.write_batching_parameters(folder, specs[1])
@@ -152,7 +145,7 @@ class _Export:
                 stored_in, inputs, run, signature = write(folder)
                 specs = inputs, signature.structured_outputs
                 if self.evaluate:
-                    metrics = self.evaluate(runtimes.in_graph(run, signature))
+                    metrics = self.evaluate(runtimes.graph_function(run, signature))
                     evaluations = {"as exported": metrics}
             self._describe(folder, self.weights or stored_in, specs, evaluations)
         return paths
@@ -169,7 +162,9 @@ class _Export:
         def predict(model, inputs):
             return self.kind.outputs(model(inputs, training=False))
 
-        unchecked = UncheckedModel(self.model, predict, ids_specs(self.kind))
+        unchecked = saved_models.UncheckedModel(
+            self.model, predict, saved_models.ids_specs(self.kind)
+        )
         model = runtimes.convert_to_openvino(unchecked)
         is_int8 = self.weights == "int8"
         # What the file computes in, apart from its products in int8.
@@ -179,8 +174,9 @@ class _Export:
         elif is_bfloat16:
             runtimes.store_in_bfloat16(model)
         run = runtimes.compile_openvino(model, is_bfloat16)
-        if isinstance(self.tokenizer, AlbertTokenizer):
-            model = self.kind.add_openvino_tokenizer(model, self.tokenizer)
+        if self.kind.reads_one_sequence and isinstance(self.tokenizer, AlbertTokenizer):
+            texts = self.kind.texts, self.kind.max_seq_length
+            model = openvino_text.add_tokenizer(model, self.tokenizer, *texts)
         specs = runtimes.openvino_specs(model)
         runtimes.write_openvino(model, folder)
         return "bfloat16" if is_bfloat16 else "float32", specs, run, unchecked.serve

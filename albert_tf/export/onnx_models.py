@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # Ours -> theirs.
 _INPUTS = dict(zip(INPUTS, ("input_ids", "attention_mask", "token_type_ids"), strict=True))
-OF_ENCODER = {"sequence_output": "last_hidden_state", "pooled_output": "pooler_output"}
+ENCODER_OUTPUTS = {"sequence_output": "last_hidden_state", "pooled_output": "pooler_output"}
 # By the data type of the matrices, as transformers.js names them.
 _FILES = {None: "model.onnx", "float16": "model_fp16.onnx", "int8": "model_quantized.onnx"}
 
@@ -51,7 +51,9 @@ def onnx_module(model: keras.Model, kind: Any = None) -> UncheckedModel:
             return {"last_hidden_state": states, **kind.outputs(model.pool(states, inputs))}
         outputs = model(inputs, training=False)
         if isinstance(model, AlbertEncoder):
-            return {OF_ENCODER[name]: outputs[name] for name in OF_ENCODER if name in outputs}
+            return {
+                ENCODER_OUTPUTS[name]: outputs[name] for name in ENCODER_OUTPUTS if name in outputs
+            }
         if kind:
             return numeric(kind.outputs(outputs))
         return outputs if isinstance(outputs, Mapping) else {"logits": outputs}
@@ -81,7 +83,7 @@ def write_onnx(module: UncheckedModel, folder: str, weights: Weights | None) -> 
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     def serve(*ids):
-        return module.serve(*(tf.cast(each, tf.int32) for each in ids))
+        return module.serve(*(tf.cast(tensor, tf.int32) for tensor in ids))
 
     inputs = onnx_inputs(module)
     path = os.path.join(folder, "onnx", _FILES[weights])
@@ -128,10 +130,10 @@ def _store_matrices(graph: "onnx.GraphProto", float16: bool) -> None:
         matrix = numpy_helper.to_array(tensor)
         if matrix.ndim != 2 or matrix.dtype != np.float32:
             continue
-        name, there = tensor.name, stored.get((matrix.T.shape, matrix.T.tobytes()))
-        if there:
+        name, stored_name = tensor.name, stored.get((matrix.T.shape, matrix.T.tobytes()))
+        if stored_name:
             graph.initializer.remove(tensor)
-            nodes.append(helper.make_node("Transpose", [there], [name], perm=[1, 0]))
+            nodes.append(helper.make_node("Transpose", [stored_name], [name], perm=[1, 0]))
             continue
         stored[matrix.shape, matrix.tobytes()] = name
         if float16:

@@ -17,8 +17,7 @@ import keras
 import tensorflow as tf
 
 from albert_tf import files
-from albert_tf.config import CONFIG_FILE
-from albert_tf.data.fine_tuning.packing import pack_inputs
+from albert_tf.config import ALBERT_CONFIG_FILE
 from albert_tf.export import version_folders
 from albert_tf.export.checks import check_ids, check_positions, check_shapes
 from albert_tf.export.saved_models import INPUTS
@@ -26,6 +25,7 @@ from albert_tf.layers.primitives import take_positions
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.tokenization import AlbertTokenizer, Tokenizer
 from albert_tf.tokenization.in_graph import make_graph_tokenizer
+from albert_tf.tokenization.packing import pack_inputs
 
 # The default of TF Hub's preprocessors.
 _SEQ_LENGTH = 128
@@ -68,7 +68,7 @@ def write_reusable(
         names.append("preprocessor")
     config = model.config
     # Attribute -> name and content of the file; those of vocabularies are TensorFlow's Model Garden's.
-    contents = {"config_file": (CONFIG_FILE, files.to_json(config.to_dict()).encode())}
+    contents = {"config_file": (ALBERT_CONFIG_FILE, files.to_json(config.to_dict()).encode())}
     if tokenizer is not None:
         attribute = "sp_model_file" if isinstance(tokenizer, AlbertTokenizer) else "vocab_file"
         name = os.path.basename(tokenizer.vocabulary_file)
@@ -84,7 +84,7 @@ def write_reusable(
         encoder = ReusableEncoder(model, assets)
         modules = {"encoder": (encoder, encoder.serve)}
         if "preprocessor" in paths:
-            preprocessor = Preprocessor(tokenizer, config.max_position_embeddings)
+            preprocessor = TextPreprocessor(tokenizer, config.max_position_embeddings)
             modules["preprocessor"] = (preprocessor, preprocessor.__call__)
         for name, (module, signature) in modules.items():
             with files.explain_refusal(paths[name]):
@@ -165,7 +165,7 @@ class ReusableEncoder(_Reusable):
         return {name: value for name, value in self(inputs).items() if tf.is_tensor(value)}
 
 
-class Preprocessor(tf.Module):
+class TextPreprocessor(tf.Module):
     """Maps strings (B,) to a dictionary of inputs for `ReusableEncoder`, of a fixed length.
 
     Its SavedModel needs TensorFlow Text's operators as well. Texts are split, truncated and joined as in
@@ -213,7 +213,7 @@ class _PackInputs(tf.Module):
 
     The inputs are a list of one or two results of `_Tokenize`, and optionally `seq_length`, from the
     number of special ids to the number of the encoder's positions. The outputs are those of
-    `Preprocessor`, int32 (B, seq_length).
+    `TextPreprocessor`, int32 (B, seq_length).
     """
 
     def __init__(self, tokenizer: Tokenizer, max_position_embeddings: int):

@@ -30,10 +30,10 @@ Predict = Callable[[Mapping[str, tf.Tensor]], dict[str, tf.Tensor]]
 
 def numeric(outputs: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the outputs, tensors or their specs, that are no strings, which few runtimes have."""
-    return {name: each for name, each in outputs.items() if each.dtype != tf.string}
+    return {name: output for name, output in outputs.items() if output.dtype != tf.string}
 
 
-def in_graph(run: Run, signature: tf.types.experimental.ConcreteFunction) -> Predict:
+def graph_function(run: Run, signature: tf.types.experimental.ConcreteFunction) -> Predict:
     """Returns the predictions of a file, without strings, as a function from a batch with `INPUTS`.
 
     `signature` is that of the `UncheckedModel` that the file was made of.

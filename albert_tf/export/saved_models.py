@@ -19,7 +19,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.export.checks import check_ids, check_rows
 from albert_tf.export.version_folders import assets_folder, check_saved_model
-from albert_tf.export.weights import in_float32, make_exported_weights, reading
+from albert_tf.export.weights import float32_model, make_exported_weights, reading
 from albert_tf.model_folder import CONFIG_FILE
 from albert_tf.tokenization import Tokenizer
 from albert_tf.tokenization.in_graph import import_tensorflow_text, make_graph_tokenizer
@@ -126,7 +126,7 @@ class UncheckedModel(tf.Module):
         specs: Mapping[str, tf.TensorSpec],
     ):
         super().__init__()
-        model = in_float32(model)
+        model = float32_model(model)
         self.weights = [variable.value for variable in model.weights]
 
         # The closure keeps the Keras model out of what the module tracks.

@@ -11,7 +11,7 @@ import keras
 import tensorflow as tf
 
 
-def in_float32(model: keras.Model) -> keras.Model:
+def float32_model(model: keras.Model) -> keras.Model:
     """Returns the model, or a copy of it that computes in float32, as other runtimes' operators do."""
     if model.compute_dtype == getattr(model, "encoder", model).compute_dtype == "float32":
         return model

@@ -2,7 +2,7 @@
 
 import string
 
-from albert_tf.data.fine_tuning.columns import choice_columns, find_columns, label_names
+from albert_tf.data.fine_tuning.columns import choice_columns, find_columns, find_label_names
 from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.errors import InputError
 from albert_tf.kinds.classification import Classes, Classification, Regression, Scores
@@ -44,7 +44,7 @@ def recognise(table: Table, kind: str) -> Kind:
     With `classification` the columns decide: with `choice_a`, `choice_b`, ... it is multiple choice; with
     several columns `label_<name>`, or lists in the column of labels, each row may have several labels.
     """
-    choices, names = choice_columns(table), label_names(table)
+    choices, names = choice_columns(table), find_label_names(table)
     if choices and kind in (Regression.name, MultiLabel.name):
         raise InputError(
             f"{table.name}: has the column '{choices[0]}'; the label of multiple choice is a letter, "

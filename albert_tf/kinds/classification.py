@@ -120,8 +120,8 @@ class Regression(LongTextKind):
     scale: float = 1.0
 
     @property
-    def accepted_labels(self) -> tsv.Scores:
-        return tsv.Scores()
+    def accepted_labels(self) -> tsv.ScoreRange:
+        return tsv.ScoreRange()
 
     @property
     def loss(self) -> RegressionLoss:

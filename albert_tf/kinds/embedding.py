@@ -47,8 +47,8 @@ class Embedding(EmbeddingFlags, TextKind):
     normalize: bool = True  # to length 1, as in training
 
     @property
-    def accepted_labels(self) -> tsv.Scores:
-        return tsv.Scores()
+    def accepted_labels(self) -> tsv.ScoreRange:
+        return tsv.ScoreRange()
 
     def read(self, source: Any, split: str) -> list[Example]:
         """Reads rows with two texts and, but for training, a score as the label.

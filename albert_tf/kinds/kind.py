@@ -19,7 +19,7 @@ from albert_tf.errors import InputError
 from albert_tf.evaluation.metrics import to_rows, to_tsv
 from albert_tf.models import AlbertEncoder
 from albert_tf.options import check_types, option
-from albert_tf.tokenization import AlbertTokenizer, Tokenizer
+from albert_tf.tokenization import Tokenizer
 from albert_tf.training.evaluator import Loss
 
 # Rows of features, int (B,), and what the model returns for them; a last batch may have more rows.
@@ -39,7 +39,7 @@ class Quality(NamedTuple):
 class Kind(abc.ABC):
     """What a head predicts, from files to exported models.
 
-    A subclass with the decorator `albert_tf.kinds.register` is a task of `run_classifier.py`. A trained
+    A subclass with the decorator `albert_tf.kinds.register` is a task of `albert-classify`. A trained
     folder stores the name and the fields in `config.json`. Fields that are declared with
     `albert_tf.options.option` are also flags.
 
@@ -54,6 +54,8 @@ class Kind(abc.ABC):
     # Whether the pooled output becomes logits of `labels`, or a score, as `Baselines` predict them.
     reads_pooler: ClassVar[bool] = False
     least_micro_batch: ClassVar[int] = 1  # number of examples that a micro-batch needs
+    # Whether the model reads the front of a text, or of a pair, as one sequence.
+    reads_one_sequence: ClassVar[bool] = False
     # Whether it finds parts of texts of any length, in windows; others truncate long texts.
     finds_spans: ClassVar[bool] = False
     base_learning_rate: ClassVar[float] = 2e-5  # of ALBERT-base (the paper's table 14)
@@ -222,10 +224,6 @@ class Kind(abc.ABC):
         `predict` is the ids model. `graph_tokenizer` is `tokenizer` as a `GraphTokenizer`; with
         `finds_spans` it has `tokenize_with_offsets`.
         """
-
-    def add_openvino_tokenizer(self, model: Any, tokenizer: AlbertTokenizer) -> Any:
-        """Puts the tokenizer in front of a model for OpenVINO; by default that keeps taking ids."""
-        return model
 
     # Files
 

@@ -52,9 +52,9 @@ class MultiLabel(LongTextKind):
     thresholds: tuple[float, ...] = ()
 
     @property
-    def accepted_labels(self) -> tsv.LabelSets:
+    def accepted_labels(self) -> tsv.MultiLabels:
         """The labels that an example may have any number of."""
-        return tsv.LabelSets(self.labels or None)
+        return tsv.MultiLabels(self.labels or None)
 
     def read(self, source: Any, split: str) -> list[Example]:
         """Reads rows whose labels are a list, or text with `|` between two labels.

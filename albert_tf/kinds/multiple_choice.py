@@ -8,16 +8,15 @@ import tensorflow as tf
 
 from albert_tf.data.fine_tuning.columns import choice_columns, choice_names
 from albert_tf.data.fine_tuning.features import Features, encode_choices
-from albert_tf.data.fine_tuning.packing import BLANK, pack_choices
 from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.data.fine_tuning.tsv import Example
 from albert_tf.errors import InputError
-from albert_tf.export.openvino_text import add_choice_tokenizer
 from albert_tf.kinds.classification import Classification
 from albert_tf.kinds.kind import as_texts, check_fields, rows_of
 from albert_tf.kinds.registry import register
 from albert_tf.models import AlbertMultipleChoice
 from albert_tf.options.kinds import MultipleChoiceFlags
+from albert_tf.tokenization.packing import BLANK, pack_choices
 
 # The original's.
 _MAX_QA_LENGTH = 128
@@ -30,6 +29,7 @@ class MultipleChoice(MultipleChoiceFlags, Classification):
 
     name: ClassVar = "multiple_choice"
     texts: ClassVar = ("article", "question", "options")
+    reads_one_sequence: ClassVar = False
 
     @property
     def reported(self) -> tuple[str, ...]:
@@ -118,11 +118,6 @@ class MultipleChoice(MultipleChoiceFlags, Classification):
         )
         shape = [-1, choices, tf.shape(packed["input_ids"])[1]]
         return predict(**{name: tf.reshape(ids, shape) for name, ids in packed.items()})
-
-    def add_openvino_tokenizer(self, model: Any, tokenizer: Any) -> Any:
-        return add_choice_tokenizer(
-            model, tokenizer, self.num_choices, self.max_seq_length, self.max_qa_length
-        )
 
 
 def _join_choices(questions: tf.Tensor, options: tf.Tensor) -> tf.Tensor:

@@ -9,7 +9,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.fine_tuning.packing import check_max_seq_length
 from albert_tf.data.fine_tuning.squad_questions import (
     SquadExample,
     describe_faults,
@@ -34,12 +33,13 @@ from albert_tf.evaluation.squad_answers import (
     rank_answers,
     score_spans,
 )
-from albert_tf.evaluation.squad_metrics import with_margin
+from albert_tf.evaluation.squad_metrics import add_margin
 from albert_tf.kinds.kind import Kind, Quality, check_fields, rows_of
 from albert_tf.kinds.registry import register
 from albert_tf.losses import ConditionalSpanLoss, SpanLoss
 from albert_tf.models import AlbertConditionalSpanLabeler, AlbertSpanLabeler
 from albert_tf.options.kinds import QuestionAnsweringFlags
+from albert_tf.tokenization.packing import check_max_seq_length
 from albert_tf.training.evaluator import Loss
 
 # Outputs of the conditional head that only its loss reads.
@@ -188,7 +188,7 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
         if not self.missing:
             return self
         threshold = find_null_threshold(gold_answers(examples), predictions)
-        threshold = with_margin(threshold, predictions.null_odds)
+        threshold = add_margin(threshold, predictions.null_odds)
         return dataclasses.replace(self, null_score_diff_threshold=threshold)
 
     @property

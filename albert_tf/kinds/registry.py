@@ -7,13 +7,14 @@ from typing import Any
 from albert_tf.errors import InputError, name_place
 from albert_tf.kinds.kind import Kind
 from albert_tf.model_folder import CONFIG_FILE, read_own
+from albert_tf.options import check_layout
 from albert_tf.options.kinds import plug_ins
 
 KINDS: dict[str, type[Kind]] = {}
 
 
 def register(kind: type[Kind]) -> type[Kind]:
-    """Makes a kind known under its name, to `run_classifier.py`, `albert_tf.load` and the exporter."""
+    """Makes a kind known under its name, to `albert-classify`, `albert_tf.load` and the exporter."""
     KINDS[kind.name] = kind
     return kind
 
@@ -42,9 +43,8 @@ def read_kind(folder: str) -> Kind | None:
     path, values = os.path.join(folder, CONFIG_FILE), read_own(folder).get("kind")
     if values is None:
         return None
+    check_layout(values, {"kind": str}, f"{path}: kind")
     with name_place(f"{path}: kind"):
-        if not isinstance(values, dict) or not isinstance(values.get("kind"), str):
-            raise InputError("expected an object with the key 'kind', as --do_train writes it")
         kind = find_kind(values["kind"])
         known = [field.name for field in dataclasses.fields(kind)]
         given = {name: value for name, value in values.items() if name != "kind"}

@@ -14,14 +14,13 @@ from albert_tf.data.fine_tuning.features import (
     encode_examples,
     encode_long_texts,
 )
-from albert_tf.data.fine_tuning.packing import cut_in_graph, encode_in_graph
 from albert_tf.data.fine_tuning.tables import ColumnNames, Table
 from albert_tf.data.fine_tuning.tsv import Example, Labels, make_examples
 from albert_tf.errors import InputError
-from albert_tf.export.openvino_text import add_text_tokenizer
 from albert_tf.kinds.kind import Kind, check_fields, rows_of
 from albert_tf.models import AlbertClassifier
 from albert_tf.options.kinds import LongTextFlags
+from albert_tf.tokenization.packing import cut_in_graph, encode_in_graph
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -29,6 +28,7 @@ class TextKind(Kind):
     """Predicts from a text, or a pair of texts, by its pooled output."""
 
     reads_pooler: ClassVar = True
+    reads_one_sequence: ClassVar = True
 
     pairs: bool = False  # whether an example may have two texts
 
@@ -97,9 +97,6 @@ class TextKind(Kind):
         rule = tokenizer.cls_id, tokenizer.sep_id, self.max_seq_length
         return predict(**encode_in_graph(graph_tokenizer, text_a, text_b, *rule))
 
-    def add_openvino_tokenizer(self, model, tokenizer):
-        return add_text_tokenizer(model, tokenizer, self.max_seq_length, self.pairs)
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LongTextKind(LongTextFlags, TextKind):
@@ -108,6 +105,11 @@ class LongTextKind(LongTextFlags, TextKind):
     @property
     def _has_windows(self) -> bool:
         return self.long_texts == "windows"
+
+    @property
+    def reads_one_sequence(self) -> bool:
+        """Whether long texts are truncated."""
+        return not self._has_windows
 
     def fit_labels(self, examples: Sequence[Example], path: str) -> Self:
         fitted = super().fit_labels(examples, path)
@@ -132,7 +134,3 @@ class LongTextKind(LongTextFlags, TextKind):
         rule = tokenizer.cls_id, tokenizer.sep_id, self.max_seq_length
         inputs, texts = cut_in_graph(graph_tokenizer(text_a), *rule)
         return self.outputs(tf.math.segment_mean(self.read_outputs(predict(**inputs)), texts))
-
-    def add_openvino_tokenizer(self, model, tokenizer):
-        """Puts the tokenizer in front of a model, unless it would have to make windows."""
-        return model if self._has_windows else super().add_openvino_tokenizer(model, tokenizer)

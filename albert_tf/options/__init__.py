@@ -5,6 +5,7 @@ from each field, and a run saves all of them next to its checkpoints. The parts 
 such as the training loop, declare it in a dataclass of their own, which the task's dataclass extends.
 """
 
+import copy
 import dataclasses
 import inspect
 import typing
@@ -60,8 +61,14 @@ def option_groups(options_class: type) -> Iterator[tuple[str, list[dataclasses.F
 
     Yields:
         A title, and the fields of `options_class`, which may have other defaults than those of the group.
+        `DEFAULTS` of that class tells what options are that are not given, as text; here it is a part of
+        their descriptions.
     """
-    fields = {field.name: field for field in dataclasses.fields(options_class)}
+    fields = {field.name: copy.copy(field) for field in dataclasses.fields(options_class)}
+    for name, default in getattr(options_class, "DEFAULTS", {}).items():
+        metadata = fields[name].metadata
+        described = f"{metadata['description']} Default: {default}."
+        fields[name].metadata = {**metadata, "description": described}
     for part in filter(dataclasses.is_dataclass, options_class.__mro__):
         bases = filter(dataclasses.is_dataclass, part.__bases__)
         inherited = {field.name for base in bases for field in dataclasses.fields(base)}
@@ -71,11 +78,6 @@ def option_groups(options_class: type) -> Iterator[tuple[str, list[dataclasses.F
         if own:
             summary = inspect.getdoc(part).splitlines()[0].split(". ")[0].removesuffix(".")
             yield "Flags of this command" if part is options_class else summary, own
-
-
-def flag_name(field: dataclasses.Field) -> str:
-    """Returns the flag of a field: its name without the `_` that follows a reserved word."""
-    return field.name.removesuffix("_")
 
 
 def to_json_dict(options: Any) -> dict[str, Any]:
@@ -108,10 +110,46 @@ def _is_a(value: Any, expected: Any) -> bool:
     if origin is typing.Literal:
         return any(value == choice and type(value) is type(choice) for choice in choices)
     if origin is tuple:
-        return isinstance(value, tuple) and all(_is_a(each, choices[0]) for each in value)
+        return isinstance(value, tuple) and all(_is_a(item, choices[0]) for item in value)
     if origin is not None:
         return any(_is_a(value, choice) for choice in choices)
     # In Python `True` is an `int`; a whole number may stand for another.
     if isinstance(value, bool):
         return expected is bool
     return isinstance(value, (int, float) if expected is float else expected)
+
+
+# Names of the types in JSON.
+_TYPE_NAMES = {
+    dict: "an object",
+    list: "a list",
+    str: "a text",
+    int: "a whole number",
+    float: "a number with a point",
+    bool: "true or false",
+    type(None): "null",
+    object: "missing",
+}
+_MISSING = object()
+
+
+def check_layout(value: Any, layout: Any, path: str, place: str = "") -> None:
+    """Raises an `InputError` if a value of JSON, or a part of it, has not the expected type.
+
+    A layout is a type, a union of types, a list with the layout of its items, or a dictionary with those
+    of its members, of which a name with "?" may be missing. `path` and `place` are for messages.
+    """
+    expected = typing.get_args(layout) or (layout if isinstance(layout, type) else type(layout),)
+    if type(value) not in expected:  # in Python `True` is an `int`
+        received = _TYPE_NAMES.get(type(value), type(value).__name__)
+        wanted = " or ".join(_TYPE_NAMES[kind] for kind in expected)
+        raise InputError(f"{path}: {place or 'it'} is {received}, expected {wanted}")
+    if isinstance(layout, list):
+        for number, item in enumerate(value):
+            check_layout(item, layout[0], path, f"{place}[{number}]")
+    if isinstance(layout, dict):
+        for key, member_layout in layout.items():
+            name = key.removesuffix("?")
+            if name in value or name == key:
+                member_place = f"{place}.{name}".removeprefix(".")
+                check_layout(value.get(name, _MISSING), member_layout, path, member_place)

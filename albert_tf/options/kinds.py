@@ -133,7 +133,7 @@ def option_fields(kind: type) -> dict[str, dataclasses.Field]:
     return {field.name: field for field in fields if "description" in field.metadata}
 
 
-def with_kind_options(options_class: type, kinds: Mapping[str, type]) -> type:
+def add_kind_options(options_class: type, kinds: Mapping[str, type]) -> type:
     """Returns a dataclass of options that has those of kinds, too, but for those that it has already.
 
     `kinds` are the kinds, or their options alone, by name. Options are None unless they are given; a kind

@@ -61,6 +61,15 @@ class DepthOptions:
     )
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class VocabularyOptions:
+    """The vocabulary of a model."""
+
+    spm_model_file: str | None = option("SentencePiece model.", None)
+    vocab_file: str | None = option("WordPiece vocabulary, instead of a SentencePiece model.", None)
+    do_lower_case: bool | None = option("Lower-case the text.", None)
+
+
 def check_form(form: str, weights: str | None, has_examples: bool = True) -> None:
     """Checks the form of an exported model, and that the packages that write it are installed."""
     check_type("export_format", form, Form)

@@ -1,1 +1,1 @@
-"""Each script's work: wires data, models, training, evaluation and export."""
+"""Each command's work: wires data, models, training, evaluation and export."""

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import keras
 
-from albert_tf import files, folders
+from albert_tf import files, folders, model_folder, training
 from albert_tf.backends import require_tensorflow
 from albert_tf.checkpoints.hugging_face import stored_config
 from albert_tf.checkpoints.loading import find_config, load_checkpoint, read_config
@@ -17,15 +17,6 @@ from albert_tf.config import AlbertConfig
 from albert_tf.conversion import save_model, write_description
 from albert_tf.errors import InputError, name_place, warn
 from albert_tf.kinds import Kind
-from albert_tf.model_folder import (
-    BEST_DIR,
-    CONFIG_FILE,
-    STATE_DIR,
-    find_best,
-    folder_of,
-    list_states,
-    read_own,
-)
 from albert_tf.optimization import AdamWeightDecay, Lamb, PolynomialDecayWithWarmup
 from albert_tf.options import to_json_dict
 from albert_tf.sources import find_model
@@ -33,13 +24,6 @@ from albert_tf.tasks.training_options import TrainingOptions
 from albert_tf.tokenization import Tokenizer
 from albert_tf.tokenization.hugging_face_tokenizer import tokenizer_files
 from albert_tf.tokenization.vocabulary_files import vocabulary_flags
-from albert_tf.training import (
-    Evaluator,
-    Trainer,
-    make_deterministic,
-    make_strategy,
-    resume,
-)
 from albert_tf.training.evaluator import Loss
 from albert_tf.training.loop import WriteBest
 
@@ -52,10 +36,10 @@ def start_devices(options: TrainingOptions) -> None:
     """Creates the strategy of a run. Call this before TensorFlow runs anything else."""
     require_tensorflow("this command")
     if options.deterministic:
-        make_deterministic()
+        training.make_deterministic()
     flag = f"--distribution_strategy={options.distribution_strategy}"
     with name_place(flag):
-        strategy = make_strategy(options.distribution_strategy, options.tpu)
+        strategy = training.make_strategy(options.distribution_strategy, options.tpu)
     if options.distribution_strategy == "mirrored" and strategy.num_replicas_in_sync == 1:
         print(f"{flag}: this machine has one device, so there is one replica")
 
@@ -69,9 +53,9 @@ def described_folder(options: TrainingOptions) -> str | None:
     It is that of the run's state with `--do_train`, otherwise that of the best weights.
     """
     if options.do_train:
-        folder = os.path.join(options.output_dir, STATE_DIR)
-        return folder if list_states(folder) else None
-    return find_best(options.output_dir)
+        folder = os.path.join(options.output_dir, model_folder.STATE_DIR)
+        return folder if model_folder.list_states(folder) else None
+    return model_folder.find_best(options.output_dir)
 
 
 def find_init_model(options: _Options) -> _Options:
@@ -88,13 +72,13 @@ def find_init_model(options: _Options) -> _Options:
         config_file = options.albert_config_file or find_config(path)
         if config_file is None:
             raise InputError(
-                f"{path}: has no {CONFIG_FILE} beside it; expected --albert_config_file"
+                f"{path}: has no {model_folder.CONFIG_FILE} beside it; expected --albert_config_file"
             )
         found = {"albert_config_file": config_file}
         if not resumed:
             found["init_checkpoint"] = path
-        if not (options.spm_model_file or options.vocab_file):
-            found |= vocabulary_flags(folder_of(path), options.do_lower_case)
+        given = options.spm_model_file, options.vocab_file, options.do_lower_case
+        found |= vocabulary_flags(model_folder.folder_of(path), *given)
     return dataclasses.replace(options, **found)
 
 
@@ -133,13 +117,13 @@ def check_output_dir(
     if files.matches(options.output_dir, "ckpt-*.index"):
         raise InputError(
             f"--output_dir={options.output_dir}: holds checkpoints of TensorFlow; expected a new folder, "
-            f"or one with {STATE_DIR}/ and {BEST_DIR}/"
+            f"or one with {model_folder.STATE_DIR}/ and {model_folder.BEST_DIR}/"
         )
     folder = described_folder(options)
     if folder is None:
         return
     _check_config(options, config, folder)
-    started_with = read_own(folder).get("options", {})
+    started_with = model_folder.read_own(folder).get("options", {})
     _check_options(options, started_with, fixed_options)
     if options.do_train:
         for what, names in data_options:
@@ -147,15 +131,15 @@ def check_output_dir(
 
 
 def _check_config(options: TrainingOptions, config: AlbertConfig, folder: str) -> None:
-    found = read_config(os.path.join(folder, CONFIG_FILE))
-    there, here = (stored_config(each).to_dict() for each in (found, config))
-    for name, value in here.items():
-        if there[name] != value:
+    found = read_config(os.path.join(folder, model_folder.CONFIG_FILE))
+    stored, current = (stored_config(model_config).to_dict() for model_config in (found, config))
+    for name, value in current.items():
+        if stored[name] != value:
             flag = "dropout" if name in _DROPOUTS else name
             is_given = getattr(options, flag, None) is not None
             raise InputError(
                 f"--output_dir={options.output_dir}: holds the checkpoints of another model: "
-                f"{name} {there[name]}, but {f'--{flag}' if is_given else options.albert_config_file} "
+                f"{name} {stored[name]}, but {f'--{flag}' if is_given else options.albert_config_file} "
                 f"says {value}"
             )
 
@@ -195,7 +179,7 @@ def _warn_of_other_data(
 @contextlib.contextmanager
 def start_or_resume(
     options: TrainingOptions,
-    trainer: Trainer,
+    trainer: training.Trainer,
     starting_part: keras.Model,
     tokenizer: Tokenizer | None = None,
     kind: Kind | None = None,
@@ -221,7 +205,7 @@ def start_or_resume(
     del described["output_dir"]
 
     def write_best(metrics: Mapping[str, float]) -> None:
-        folder = os.path.join(options.output_dir, BEST_DIR)
+        folder = os.path.join(options.output_dir, model_folder.BEST_DIR)
         said = {"options": described, "metrics": dict(metrics)}
         save_model(trainer.model, folder, kind=kind, contents=contents, noted=said)
 
@@ -229,9 +213,9 @@ def start_or_resume(
         if trainer.is_chief:
             files.make_directory(options.output_dir)
             stack.enter_context(folders.lock_folder(options.output_dir))
-        resume(trainer, options.output_dir)
+        training.resume(trainer, options.output_dir)
         if trainer.is_chief:
-            folder = os.path.join(options.output_dir, STATE_DIR)
+            folder = os.path.join(options.output_dir, model_folder.STATE_DIR)
             write_description(folder, trainer.model, kind, contents, {"options": described})
         yield write_best
 
@@ -275,16 +259,16 @@ def make_evaluator(
     num_train_steps: int,
     num_warmup_steps: int,
     decay_steps: int | None = None,
-) -> Evaluator:
+) -> training.Evaluator:
     """Creates a model, in the strategy's scope, and its evaluator: with `--do_train` a `Trainer`.
 
     The learning rate falls to 0 in the last `decay_steps` updates; None for all.
     """
-    strategy = make_strategy(options.distribution_strategy, options.tpu)
+    strategy = training.make_strategy(options.distribution_strategy, options.tpu)
     with strategy.scope():
         model = make_model()
         if not options.do_train:
-            return Evaluator(model, loss, strategy)
+            return training.Evaluator(model, loss, strategy)
         _check_batch_divides(options, strategy.num_replicas_in_sync)
         if num_warmup_steps and options.start_warmup_step + num_warmup_steps >= num_train_steps:
             warn(
@@ -299,7 +283,7 @@ def make_evaluator(
             options.start_warmup_step,
             decay_steps,
         )
-        return Trainer(
+        return training.Trainer(
             model,
             loss,
             _OPTIMIZERS[options.optimizer](learning_rate),

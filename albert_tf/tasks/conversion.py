@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -10,27 +11,26 @@ import numpy as np
 from albert_tf.checkpoints.hugging_face import HuggingFaceConfig, generic_labels
 from albert_tf.checkpoints.loading import LoadReport, find_config, read_config
 from albert_tf.checkpoints.tensors import Layout, tensors_of, variables_by_path
-from albert_tf.config import CONFIG_FILE, AlbertConfig
+from albert_tf.config import ALBERT_CONFIG_FILE, AlbertConfig
 from albert_tf.conversion import load_model
 from albert_tf.errors import InputError
 from albert_tf.kinds import Classification, Kind, MultiLabel, Regression, TokenClassification
 from albert_tf.kinds.registry import read_kind
-from albert_tf.model_folder import CONFIG_FILE as FOLDER_CONFIG_FILE
-from albert_tf.model_folder import RECOMMENDED_RATE, TRAINED_LAYERS, folder_of
-from albert_tf.model_folder import read_config as read_values
-from albert_tf.models import AlbertClassifier, AlbertMultipleChoice, AlbertTokenClassifier
-from albert_tf.models.base_model import BaseModel
-from albert_tf.sources import find_model
-from albert_tf.tasks.conversion_targets import (
-    TARGETS,
-    Companions,
-    LoadedEncoder,
-    LoadedOnnx,
+from albert_tf.model_folder import (
+    CONFIG_FILE,
+    RECOMMENDED_RATE,
+    TRAINED_LAYERS,
+    folder_of,
+    read_values,
 )
+from albert_tf.models import AlbertClassifier, AlbertMultipleChoice, AlbertTokenClassifier
+from albert_tf.sources import find_model
+from albert_tf.tasks.conversion_targets import TARGETS
 from albert_tf.tasks.flags import check_addresses, check_vocab_size, load_tokenizer
 from albert_tf.tasks.model_options import CheckpointOptions, ConversionOptions
 from albert_tf.tokenization import Tokenizer
-from albert_tf.tokenization.vocabulary_files import find_vocabulary, is_lower_cased
+from albert_tf.tokenization.interface import check_tokenizer
+from albert_tf.tokenization.vocabulary_files import vocabulary_flags
 
 # Two runs of one model on one machine differ by rounding only.
 _TOLERANCE = 1e-5
@@ -46,11 +46,6 @@ def run(options: ConversionOptions) -> LoadReport:
     target, output = TARGETS[options.to], options.output_checkpoint
     config, tokenizer = find_companions(options)
     model, report = load_model(config, options.init_checkpoint)
-    if options.from_ not in (None, report.format_name):
-        raise InputError(
-            f"--from={options.from_}: {report.prefix} has the format {report.format_name} "
-            f"({report.format})"
-        )
     kind = read_kind(folder_of(options.init_checkpoint)) or head_of(model, report)
     part = target.part_of(model)
     _print_table(part, report, target.layout(model, kind))
@@ -58,17 +53,14 @@ def run(options: ConversionOptions) -> LoadReport:
     unwritten = variables_by_path(model.weights).keys() - variables_by_path(part.weights).keys()
     if unwritten:
         print(f"not written, as {options.to} has no place for them: {', '.join(sorted(unwritten))}")
-    if options.dry_run:
-        return report
     inputs = _random_inputs(part)
     expected = part(inputs)
     for variable in part.weights:
         variable.assign(np.asarray(variable, options.output_dtype))
-    advice = _read_advice(options)
-    companions = Companions(tokenizer, kind, options.output_dtype, advice)
-    with target.write(output, part, companions) as written:
-        received = written(inputs)
-        _check_written(part, written, _difference(part(inputs), received), output)
+    described = {"kind": kind, "dtype": options.output_dtype, "advice": _read_advice(options)}
+    with target.write(output, part, tokenizer, **described) as (weights, predict):
+        received = predict(inputs)
+        _check_written(part, weights, _difference(part(inputs), received), output)
         difference = _difference(expected, received)
     print(f"wrote {output}; its outputs differ by at most {difference:.1e} from those of the input")
     return report
@@ -87,21 +79,17 @@ def find_companions(
     config_file = options.albert_config_file or find_config(path)
     if not config_file:
         raise InputError(
-            f"expected --albert_config_file; there is no {CONFIG_FILE} next to --init_checkpoint={path}"
+            f"expected --albert_config_file; there is no {ALBERT_CONFIG_FILE} next to "
+            f"--init_checkpoint={path}"
         )
     config = read_config(config_file).with_layers(options.num_hidden_layers)
+    if tokenizer is None:
+        given = options.spm_model_file, options.vocab_file, options.do_lower_case
+        flags = vocabulary_flags(folder_of(path), *given)
+        tokenizer = load_tokenizer(*flags.values()) if flags else None
     if tokenizer is not None:
-        return config, tokenizer
-    folder, lower_case = folder_of(path), options.do_lower_case
-    vocabulary = options.spm_model_file, options.vocab_file
-    if not any(vocabulary):
-        vocabulary = find_vocabulary(folder)
-    if not any(vocabulary):
-        return config, None
-    if lower_case is None:
-        lower_case = is_lower_cased(folder, is_wordpiece=vocabulary[1] is not None)
-    tokenizer = load_tokenizer(*vocabulary, lower_case)
-    check_vocab_size(tokenizer, config, config_file)
+        check_tokenizer(tokenizer)
+        check_vocab_size(tokenizer, config, config_file)
     return config, tokenizer
 
 
@@ -114,8 +102,8 @@ def head_of(model: keras.Model, report: LoadReport, unnamed: bool = False) -> Ki
         return None
     labels, problem_type, is_theirs = (), None, report.format_name == "hugging_face"
     if is_theirs:
-        there = HuggingFaceConfig.from_json_file(os.path.join(report.prefix, FOLDER_CONFIG_FILE))
-        labels, problem_type = there.label_names, there.problem_type
+        stored = HuggingFaceConfig.from_json_file(os.path.join(report.prefix, CONFIG_FILE))
+        labels, problem_type = stored.label_names, stored.problem_type
     kind, more = Classification, {"pairs": True}
     is_multi_label = problem_type == "multi_label_classification"
     if not labels and (unnamed or is_multi_label):
@@ -151,13 +139,10 @@ def _print_table(model: keras.Model, report: LoadReport, layout: Layout) -> None
 
 
 def _check_written(
-    model: BaseModel,
-    written: BaseModel | LoadedEncoder | LoadedOnnx,
-    difference: float,
-    output: str,
+    model: keras.Model, weights: Sequence[Any], difference: float, output: str
 ) -> None:
     """Raises an `InputError` if the weights or outputs of a model's written form differ, or are NaN."""
-    for ours, theirs in zip(model.weights, written.weights, strict=True):
+    for ours, theirs in zip(model.weights, weights, strict=True):
         if not np.array_equal(ours, theirs, equal_nan=True):
             raise InputError(
                 f"{output}: not written: '{ours.path}' would be read back with other values"

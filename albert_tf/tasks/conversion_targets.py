@@ -5,31 +5,24 @@ They are written under names that end in `.incomplete`, read back and checked, a
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from albert_tf import files
+from albert_tf import conversion, files
 from albert_tf.checkpoints.hugging_face import layout_of, model_type_of
 from albert_tf.checkpoints.loading import load_checkpoint, read_config
 from albert_tf.checkpoints.names import stored_as_original
 from albert_tf.checkpoints.tensors import Layout, checkpoint_paths, stored_by_path
-from albert_tf.config import CONFIG_FILE
-from albert_tf.conversion import (
-    architecture_of,
-    config_in_tf1,
-    load_model,
-    save_model,
-    save_tf1_checkpoint,
-)
+from albert_tf.config import ALBERT_CONFIG_FILE
 from albert_tf.errors import InputError
 from albert_tf.export import reusable
-from albert_tf.export.onnx_models import OF_ENCODER, load_onnx, onnx_module, write_onnx
+from albert_tf.export.onnx_models import ENCODER_OUTPUTS, load_onnx, onnx_module, write_onnx
 from albert_tf.kinds import Kind
-from albert_tf.model_folder import CONFIG_FILE as FOLDER_CONFIG_FILE
+from albert_tf.model_folder import CONFIG_FILE
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.models.base_model import BaseModel
 from albert_tf.options.parts import WeightType
@@ -41,25 +34,21 @@ from albert_tf.tokenization.hugging_face_tokenizer import (
 )
 from albert_tf.tokenization.vocabulary_files import TOKENIZER_FILE
 
-
-class Companions(NamedTuple):
-    """What accompanies a model's weights, which some formats store in `dtype`.
-
-    `advice` are keys of the config that some formats have no place for.
-    """
-
-    tokenizer: Tokenizer | None
-    kind: Kind | None
-    dtype: WeightType
-    advice: Mapping[str, Any]
+# Maps the model's inputs to some or all of its outputs.
+Predict = Callable[[Mapping[str, np.ndarray]], Any]
+# The weights of a model that was written, in the order of the model's, and what it computes.
+Written = tuple[Sequence[Any], Predict]
 
 
 class CheckpointTarget:
-    """TensorFlow 1's checkpoints: files with one prefix, next to config and vocabulary."""
+    """TensorFlow 1's checkpoints: files with one prefix, next to config and vocabulary.
+
+    They have no place for the kind, the type of the weights and advice.
+    """
 
     def layout(self, model: BaseModel, kind: Kind | None) -> Layout:
         """Returns how the format stores variables; refuses models that it does not have."""
-        config_in_tf1(model)
+        conversion.config_in_tf1(model)
         return stored_as_original
 
     def part_of(self, model: keras.Model) -> keras.Model:
@@ -68,11 +57,13 @@ class CheckpointTarget:
 
     @contextlib.contextmanager
     def write(
-        self, output: str, model: keras.Model, companions: Companions
-    ) -> Iterator[keras.Model]:
+        self, output: str, model: keras.Model, tokenizer: Tokenizer | None, **described: Any
+    ) -> Iterator[Written]:
         """Writes a model, yields it as read back, and renames the files on success."""
-        contents = {CONFIG_FILE: files.to_json(config_in_tf1(model).to_dict()).encode()}
-        if tokenizer := companions.tokenizer:
+        contents = {
+            ALBERT_CONFIG_FILE: files.to_json(conversion.config_in_tf1(model).to_dict()).encode()
+        }
+        if tokenizer:
             contents |= vocabulary_contents(tokenizer)
         beside = os.path.dirname(output)
         paths = [*(os.path.join(beside, name) for name in contents), *checkpoint_paths(output)]
@@ -83,11 +74,11 @@ class CheckpointTarget:
             for name, content in contents.items():
                 files.write_bytes(os.path.join(folder, name), content)
             prefix = os.path.join(folder, os.path.basename(output))
-            save_tf1_checkpoint(model, prefix)
+            conversion.save_tf1_checkpoint(model, prefix)
             # The original has one name for the heads of two of our models, so the checkpoint cannot tell.
             written = type(model).from_config(model.get_config())
             load_checkpoint(written, prefix).check_complete()
-            yield written
+            yield written.weights, written
 
 
 class HuggingFaceTarget:
@@ -97,48 +88,52 @@ class HuggingFaceTarget:
 
     def layout(self, model: BaseModel, kind: Kind | None) -> Layout:
         """Returns how the format stores variables; refuses models that it does not have."""
-        architecture_of(model, kind)
+        conversion.architecture_of(model, kind)
         return layout_of(model_type_of(model.config))
 
     @contextlib.contextmanager
     def write(
-        self, output: str, model: keras.Model, companions: Companions
-    ) -> Iterator["keras.Model | LoadedOnnx"]:
-        """Writes a model, yields it as read back, and renames the folder on success."""
+        self,
+        output: str,
+        model: keras.Model,
+        tokenizer: Tokenizer | None,
+        kind: Kind | None,
+        dtype: WeightType,
+        advice: Mapping[str, Any],
+    ) -> Iterator[Written]:
+        """Writes a model, yields it as read back, and renames the folder on success.
+
+        `advice` are keys of the config.
+        """
         # An empty folder may be there.
         if not tf.io.gfile.isdir(output) or tf.io.gfile.listdir(output):
             _refuse_existing(output)
         contents = {}
-        if tokenizer := companions.tokenizer:
-            contents = tokenizer_files(tokenizer, model.config, companions.kind)
+        if tokenizer:
+            contents = tokenizer_files(tokenizer, model.config, kind)
         if TOKENIZER_FILE in contents:
             print(check_hugging_face_files(contents, tokenizer))
         files.make_directory(os.path.dirname(output.rstrip("/")) or ".")
         with files.write_atomically(output) as incomplete:
-            save_model(
-                model,
-                incomplete,
-                companions.kind,
-                companions.dtype,
-                contents=contents,
-                advice=companions.advice,
-            )
-            yield self._read_back(incomplete, model, companions)
+            conversion.save_model(model, incomplete, kind, dtype, contents=contents, advice=advice)
+            yield self._read_back(incomplete, model, kind, dtype)
 
     def _read_back(
-        self, folder: str, model: keras.Model, companions: Companions
-    ) -> "keras.Model | LoadedOnnx":
-        config = read_config(os.path.join(folder, FOLDER_CONFIG_FILE))
-        return load_model(config, folder)[0]
+        self, folder: str, model: keras.Model, kind: Kind | None, dtype: WeightType
+    ) -> Written:
+        config = read_config(os.path.join(folder, CONFIG_FILE))
+        written, _ = conversion.load_model(config, folder)
+        return written.weights, written
 
 
 class OnnxTarget(HuggingFaceTarget):
     """Hugging Face's folders with an ONNX file in them."""
 
-    def _read_back(self, folder, model, companions):
-        weights = None if companions.dtype == "float32" else companions.dtype
-        path = write_onnx(onnx_module(model, companions.kind), folder, weights)
-        return LoadedOnnx(path, super()._read_back(folder, model, companions))
+    def _read_back(self, folder, model, kind, dtype):
+        weights = None if dtype == "float32" else dtype
+        path = write_onnx(onnx_module(model, kind), folder, weights)
+        stored, _ = super()._read_back(folder, model, kind, dtype)
+        return stored, _read_onnx(path, isinstance(model, AlbertPretrainer))
 
 
 class SavedModelTarget:
@@ -161,60 +156,57 @@ class SavedModelTarget:
         self,
         output: str,
         model: AlbertEncoder | AlbertPretrainer,
-        companions: Companions,
-    ) -> Iterator["LoadedEncoder"]:
+        tokenizer: Tokenizer | None,
+        **described: Any,
+    ) -> Iterator[Written]:
         """Writes a model, yields it as read back, and renames the folders on success."""
-        tokenizer = companions.tokenizer
         if tokenizer is None:
             print("no vocabulary, therefore no preprocessor next to the encoder")
         with reusable.write_reusable(model, tokenizer, output) as (_, incomplete):
-            yield LoadedEncoder(incomplete["encoder"], isinstance(model, AlbertPretrainer))
+            yield _read_encoder(incomplete["encoder"], isinstance(model, AlbertPretrainer))
 
 
-class LoadedOnnx:
-    """An ONNX file, for comparison with the model of its folder."""
+def _read_onnx(path: str, is_pretrainer: bool) -> Predict:
+    """Returns what the model of an ONNX file computes, of the outputs that the file has."""
+    run = load_onnx(path)
 
-    def __init__(self, path: str, model: keras.Model):
-        self._run, self._is_pretrainer = load_onnx(path), isinstance(model, AlbertPretrainer)
-        self.weights = model.weights
-
-    def __call__(self, inputs: Mapping[str, np.ndarray]) -> np.ndarray | dict:
-        """Maps the model's inputs to the outputs that it has."""
+    def predict(inputs):
         ids = {"input_mask": np.ones_like(inputs["input_ids"]), **inputs}
         positions = ids.pop("masked_lm_positions")[..., None]
-        outputs = self._run(ids)
-        if self._is_pretrainer:
+        outputs = run(ids)
+        if is_pretrainer:
             logits = np.take_along_axis(outputs["logits"], positions, axis=1)
             return {"masked_lm_logits": logits}
         if "last_hidden_state" in outputs:
             return {
-                name: outputs[theirs] for name, theirs in OF_ENCODER.items() if theirs in outputs
+                name: outputs[theirs]
+                for name, theirs in ENCODER_OUTPUTS.items()
+                if theirs in outputs
             }
         return outputs.get("logits", outputs)
 
+    return predict
 
-class LoadedEncoder:
-    """A reusable SavedModel, for comparison with the model that it was made of."""
 
-    def __init__(self, path: str, masked_lm: bool):
-        self._loaded = tf.saved_model.load(path)
-        self._masked_lm = masked_lm
-        self.weights = (self._loaded.mlm if masked_lm else self._loaded).trainable_variables
+def _read_encoder(path: str, is_pretrainer: bool) -> Written:
+    """Returns the weights of a reusable SavedModel, and what its model computes."""
+    loaded = tf.saved_model.load(path)
 
-    def __call__(self, inputs: Mapping[str, np.ndarray]) -> dict:
-        """Maps the model's inputs to the outputs that it has."""
+    def predict(inputs):
         ids = {
             "input_word_ids": tf.constant(inputs["input_ids"]),
             "input_mask": tf.ones_like(inputs["input_ids"]),
             "input_type_ids": tf.constant(inputs["segment_ids"]),
         }
-        if self._masked_lm:
+        if is_pretrainer:
             positions = tf.constant(inputs["masked_lm_positions"])
-            outputs = self._loaded.mlm({**ids, "masked_lm_positions": positions})
+            outputs = loaded.mlm({**ids, "masked_lm_positions": positions})
             return {"masked_lm_logits": outputs["mlm_logits"]}
-        outputs = self._loaded(ids)
+        outputs = loaded(ids)
         del outputs["default"]
         return outputs
+
+    return (loaded.mlm if is_pretrainer else loaded).trainable_variables, predict
 
 
 TARGETS: dict[str, CheckpointTarget | HuggingFaceTarget | OnnxTarget | SavedModelTarget] = {

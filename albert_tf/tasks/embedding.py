@@ -33,7 +33,7 @@ def run(options: EmbeddingOptions) -> None:
     tokenizer = None
     if options.spm_model_file or options.vocab_file:
         vocabulary = options.spm_model_file, options.vocab_file
-        tokenizer = load_tokenizer(*vocabulary, options.do_lower_case)
+        tokenizer = load_tokenizer(*vocabulary, options.do_lower_case is not False)
     with name_place("--model"):
         loaded = load(options.model, tokenizer, options.num_hidden_layers)
     embedder = loaded.make_embedder(

@@ -1,4 +1,4 @@
-"""Fine-tuning from Python, with the engine of the scripts."""
+"""Fine-tuning from Python, with the engine of the commands."""
 
 import dataclasses
 import difflib
@@ -44,8 +44,8 @@ def fine_tune(
 ) -> Loaded:
     """Trains a model on texts with labels, and returns it with its best weights.
 
-    It is the same as `run_classifier.py`: the folder
-    is resumed if the training was stopped, and `albert_tf.load(output_dir)` returns the same model later.
+    It does what `albert-classify` does: a training that was stopped is resumed, and
+    `albert_tf.load(output_dir)` returns the same model later.
 
     Args:
         model: the model to start from, as `--init_checkpoint` takes it.
@@ -60,7 +60,7 @@ def fine_tune(
             `embedding`, `question_answering`, or a kind of your own, see docs/kinds.md.
         callback: called after each report with the number of updates and the metrics, such as
             `train_loss` and `eval_accuracy`.
-        **flags: hyperparameters and other flags of the script, with their names and defaults, e.g.
+        **flags: hyperparameters and other flags of the command, with their names and defaults, e.g.
             `learning_rate=3e-5`, `num_train_epochs=5`, `class_weights={"yes": 2}`, `text_column="body"`.
 
     Raises:
@@ -70,15 +70,17 @@ def fine_tune(
     require_tensorflow("albert_tf.fine_tune")
     with name_place(f"kind={kind!r}"):
         find_kind(kind)
-    of_kinds = options_class(load_kinds())
-    flags = _check_flags(flags, of_kinds)
+    options_type = options_class(load_kinds())
+    flags = _check_flags(flags, options_type)
     sources = {"train": train, **({} if dev is None else {"dev": dev})}
-    in_memory = {s: each for s, each in sources.items() if not isinstance(each, str | os.PathLike)}
+    in_memory = {
+        split: data for split, data in sources.items() if not isinstance(data, str | os.PathLike)
+    }
     files = {
         f"{split}_file": split if split in in_memory else as_path(source)
         for split, source in sources.items()
     }
-    options = of_kinds(
+    options = options_type(
         init_checkpoint=as_path(model),
         output_dir=as_path(output_dir),
         do_train=True,
@@ -100,22 +102,22 @@ def _check(kind: str, data: RunData) -> None:
         )
 
 
-def _check_flags(flags: dict[str, Any], of_kinds: type) -> dict[str, Any]:
+def _check_flags(flags: dict[str, Any], options_type: type) -> dict[str, Any]:
     """Returns the flags with paths as strings, if each is one that has a meaning here, of its type."""
-    types_of = typing.get_type_hints(of_kinds)
-    known = {field.name for field in dataclasses.fields(of_kinds)} - {*_NO_ARGUMENTS}
+    types_of = typing.get_type_hints(options_type)
+    known = {field.name for field in dataclasses.fields(options_type)} - {*_NO_ARGUMENTS}
     checked = {}
     for name, value in flags.items():
         if name not in known:
             nearest = difflib.get_close_matches(name, known)
             hint = f"; did you mean {' or '.join(nearest)}?" if nearest else ""
             raise InputError(f"fine_tune: unknown argument '{name}'{hint}")
-        checked[name] = _as_flag(value)
+        checked[name] = _flag_value(value)
         check_type(name, checked[name], types_of[name])
     return checked
 
 
-def _as_flag(value: Any) -> Any:
+def _flag_value(value: Any) -> Any:
     """Returns an argument as the type that its flag has: of NumPy's numbers, paths and dictionaries."""
     if isinstance(value, np.generic):
         return value.item()

@@ -1,4 +1,4 @@
-"""Flags that several scripts share: paths, the vocabulary and the source of the data."""
+"""Flags that several commands share: paths and the vocabulary."""
 
 import contextlib
 import sys

@@ -28,10 +28,9 @@ from albert_tf.models import (
 from albert_tf.options.kinds import Pooling
 from albert_tf.sources import find_model
 from albert_tf.tasks.conversion import CheckpointOptions, find_companions, head_of
-from albert_tf.tasks.flags import check_vocab_size, check_vocabulary
+from albert_tf.tasks.flags import check_vocabulary
 from albert_tf.tasks.loaded import Loaded
 from albert_tf.tokenization import Tokenizer
-from albert_tf.tokenization.interface import check_tokenizer
 from albert_tf.tokenization.vocabulary_files import TOKENIZER_CONFIG_FILE, read_object
 from albert_tf.training import make_strategy
 
@@ -58,7 +57,7 @@ def load(
 ) -> Loaded:
     """Loads a trained model, to predict from text.
 
-    `predict` takes lists of texts. It returns for n examples what the scripts write:
+    `predict` takes lists of texts. It returns for n examples what the commands write:
 
     - of a classifier, for `predict(text_a)` or `predict(text_a, text_b)`: `Classes`;
     - of a regression model, for the same: `Scores`;
@@ -133,8 +132,6 @@ def _load(folder: str, tokenizer: Tokenizer | None, num_hidden_layers: int | Non
             "holds no vocabulary; pass tokenizer=albert_tf.AlbertTokenizer(...) with that of its "
             "training"
         )
-    check_tokenizer(tokenizer)
-    check_vocab_size(tokenizer, config, config_file)
     if kind:
         check_vocabulary(described, tokenizer)
     strategy = make_strategy("one_device")

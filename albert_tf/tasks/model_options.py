@@ -2,30 +2,33 @@
 
 import dataclasses
 import os
-from typing import Literal
+from typing import ClassVar, Literal
 
 from albert_tf.errors import InputError
 from albert_tf.options import check_ranges, option
 from albert_tf.options.kinds import Pooling
-from albert_tf.options.parts import DepthOptions, FormatName, WeightType, check_installed
+from albert_tf.options.parts import (
+    DepthOptions,
+    VocabularyOptions,
+    WeightType,
+    check_installed,
+)
 from albert_tf.sources import MODEL_NAMES
 from albert_tf.tasks.training_options import ExportOptions
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class EmbeddingOptions(DepthOptions, ExportOptions):
-    """The options of `embed_texts.py`."""
+class EmbeddingOptions(DepthOptions, VocabularyOptions, ExportOptions):
+    """The options of `albert-embed`."""
+
+    DEFAULTS: ClassVar = {
+        "spm_model_file": "that of the folder",
+        "do_lower_case": "as the folder says or, with another vocabulary, true",
+    }
 
     model: str = option(
-        f"{MODEL_NAMES}, such as one that a script has trained, for its best checkpoint, or an exported "
+        f"{MODEL_NAMES}, such as one that a command has trained, for its best checkpoint, or an exported "
         "embedder."
-    )
-    spm_model_file: str | None = option(
-        "SentencePiece model of the vocabulary. Default: that of the folder.", None
-    )
-    vocab_file: str | None = option("WordPiece vocabulary, instead of a SentencePiece model.", None)
-    do_lower_case: bool = option(
-        "Lower-case the text, with --spm_model_file or --vocab_file.", True
     )
     input_file: str | None = option(
         "Text file with one text per line; - is standard input. An empty line is a text, too.", None
@@ -60,8 +63,13 @@ class EmbeddingOptions(DepthOptions, ExportOptions):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class CheckpointOptions(DepthOptions):
+class CheckpointOptions(DepthOptions, VocabularyOptions):
     """A checkpoint, and the files that describe it."""
+
+    DEFAULTS: ClassVar = {
+        "spm_model_file": "the one next to the checkpoint, if any",
+        "do_lower_case": "as in the folder of the checkpoint, otherwise true",
+    }
 
     init_checkpoint: str = option(
         f"Model to convert, of any format: {MODEL_NAMES} or prefix of a checkpoint."
@@ -69,28 +77,14 @@ class CheckpointOptions(DepthOptions):
     albert_config_file: str | None = option(
         "JSON file with the config of its model. Default: the one next to the checkpoint.", None
     )
-    spm_model_file: str | None = option(
-        "SentencePiece model of the vocabulary. Default: the one next to the checkpoint, if any.",
-        None,
-    )
-    vocab_file: str | None = option("WordPiece vocabulary, instead of a SentencePiece model.", None)
-    do_lower_case: bool | None = option(
-        "Whether the tokenizer lower-cases text. Default: as in the folder of the checkpoint, "
-        "otherwise true.",
-        None,
-    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ConversionOptions(CheckpointOptions):
-    """The options of `convert_checkpoint.py`."""
+    """The options of `albert-convert`."""
 
-    output_checkpoint: str | None = option(
-        "Prefix of the checkpoint to write; the folder with --to=hugging_face, onnx or saved_model.",
-        None,
-    )
-    from_: FormatName | None = option(
-        "Format that the checkpoint to convert must have. Default: any.", None
+    output_checkpoint: str = option(
+        "Prefix of the checkpoint to write; the folder with --to=hugging_face, onnx or saved_model."
     )
     to: Literal["tf1", "hugging_face", "saved_model", "onnx"] = option(
         "Format to write. onnx is a folder of hugging_face with an ONNX file in it."
@@ -98,12 +92,9 @@ class ConversionOptions(CheckpointOptions):
     output_dtype: WeightType = option(
         "Type in which --to=hugging_face or onnx stores the weights.", "float32"
     )
-    dry_run: bool = option("Only print what would be written.", False)
 
     def __post_init__(self):
         check_ranges(self)
-        if not (self.output_checkpoint or self.dry_run):
-            raise InputError("expected --output_checkpoint or --dry_run; received neither")
         if self.output_dtype != "float32" and self.to not in ("hugging_face", "onnx"):
             raise InputError(
                 f"--output_dtype={self.output_dtype}: expected --to=hugging_face or onnx"
@@ -111,7 +102,7 @@ class ConversionOptions(CheckpointOptions):
         if self.to == "onnx":
             check_installed("onnx", "--to")
         path = self.output_checkpoint
-        if self.to == "tf1" and path and not os.path.basename(path):
+        if self.to == "tf1" and not os.path.basename(path):
             raise InputError(
                 f"--output_checkpoint={path}: expected the prefix of a "
                 "checkpoint, such as converted/model.ckpt-best; received a folder"

@@ -39,7 +39,7 @@ def run(options: PretrainingDataOptions) -> PretrainingDataStats:
     check_addresses(options)
     if options.model:
         with name_place("--model"):
-            options = _with_vocabulary(options)
+            options = _add_vocabulary(options)
     if options.masking == "static":
         options.warn_of_few_predictions(options.max_seq_length)
     with name_place("--input_file"):
@@ -56,7 +56,7 @@ def run(options: PretrainingDataOptions) -> PretrainingDataStats:
     return stats
 
 
-def _with_vocabulary(options: PretrainingDataOptions) -> PretrainingDataOptions:
+def _add_vocabulary(options: PretrainingDataOptions) -> PretrainingDataOptions:
     flags = vocabulary_flags(folder_of(find_model(options.model)))
     if not flags:
         raise InputError(f"{options.model}: holds no vocabulary")

@@ -10,6 +10,7 @@ from albert_tf.data.pretraining.masking import MaskingConfig
 from albert_tf.data.pretraining.segments import SegmentConfig
 from albert_tf.errors import InputError
 from albert_tf.options import check_range, check_ranges, option, select
+from albert_tf.options.parts import VocabularyOptions
 from albert_tf.sources import MODEL_NAMES
 from albert_tf.tokenization import WordStartRule, vocab_file_of
 
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PretrainingDataOptions(CorpusConfig, SegmentConfig, MaskingConfig):
-    """The options of `create_pretraining_data.py`."""
+class PretrainingDataOptions(VocabularyOptions, CorpusConfig, SegmentConfig, MaskingConfig):
+    """The options of `albert-create-pretraining-data`."""
 
     input_file: tuple[str, ...] = option(
         "Text files, glob patterns or folders, comma-separated. Files that end in .gz or .zst are "
@@ -52,8 +53,6 @@ class PretrainingDataOptions(CorpusConfig, SegmentConfig, MaskingConfig):
         "--dask_client_address=tcp://host:8786.",
         (),
     )
-    spm_model_file: str | None = option("SentencePiece model.", None)
-    vocab_file: str | None = option("WordPiece vocabulary, instead of a SentencePiece model.", None)
     model: str | None = option(
         f"Model whose vocabulary and case to use instead, to train it further: {MODEL_NAMES}.", None
     )

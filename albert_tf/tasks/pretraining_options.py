@@ -1,30 +1,39 @@
 """The options of pre-training."""
 
 import dataclasses
-from typing import Literal
+from typing import ClassVar, Literal
 
 from albert_tf.data.pretraining.masking import MaskingConfig
 from albert_tf.data.pretraining.segments import MAX_LENGTH
 from albert_tf.errors import InputError
 from albert_tf.options import check_range, option
 from albert_tf.options.parts import StrategyName
+from albert_tf.tasks.training_options import PAPER_PRETRAINING as PAPER
 from albert_tf.tasks.training_options import (
-    MAX_BATCH_SIZE,
     PRETRAINING_RECIPES,
     PretrainingRecipe,
     TrainingOptions,
 )
-from albert_tf.tasks.training_options import PAPER_PRETRAINING as PAPER
-
-_DEFAULT = "Default: the recipe's, or else"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PretrainingOptions(TrainingOptions, MaskingConfig):
-    """The options of `run_pretraining.py`; the defaults are those of a recipe, or else the paper's.
+    """The options of `albert-pretrain`; the defaults are those of a recipe, or else the paper's.
 
     The options of masking and the vocabulary are for unmasked records.
     """
+
+    DEFAULTS: ClassVar = {
+        **{
+            name: f"the recipe's, or else {value}"
+            for name, value in dataclasses.asdict(PAPER).items()
+        },
+        "mixed_precision": "float32; with --recipe=small mixed_bfloat16 on processors that have it",
+        "albert_config_file": "that of --init_checkpoint",
+        "max_seq_length": "that of the records",
+        "spm_model_file": "that of the records, if it still is where it was, or of --init_checkpoint",
+        "do_lower_case": "as .stats.json of the records says, or else --init_checkpoint, or else true",
+    }
 
     input_file: tuple[str, ...] = option(
         "TFRecord files or glob patterns to train on, comma-separated.", ()
@@ -32,28 +41,12 @@ class PretrainingOptions(TrainingOptions, MaskingConfig):
     eval_input_file: tuple[str, ...] = option(
         "TFRecord files or glob patterns to evaluate on, comma-separated.", ()
     )
-    max_seq_length: int | None = option(
-        "Sequence length in tokens, including the special ones. Default: that of the records.",
-        None,
-        least=5,
-    )
     max_predictions_per_seq: int | None = option(
         "Maximum number of pieces to predict per sequence. Default: that of the records; for unmasked "
         "records, --masked_lm_prob of a full sequence.",
         None,
         least=1,
         most=MAX_LENGTH,
-    )
-    spm_model_file: str | None = option(
-        "SentencePiece model. Default: that of the records, if it still is where it was, or of "
-        "--init_checkpoint.",
-        None,
-    )
-    vocab_file: str | None = option("WordPiece vocabulary, instead of a SentencePiece model.", None)
-    do_lower_case: bool | None = option(
-        "Whether the text of the records was lower-cased. Default: as their .stats.json says, or else "
-        "--init_checkpoint, or else true.",
-        None,
     )
     shuffle_buffer: int = option(
         "Number of records that are shuffled together in memory.", 10000, least=1
@@ -67,36 +60,14 @@ class PretrainingOptions(TrainingOptions, MaskingConfig):
         "Sentence loss that the records were made for: sentence order, next sentence, or none.",
         "sop",
     )
-    train_batch_size: int | None = option(
-        f"Number of sequences per update, over all replicas. {_DEFAULT} {PAPER.train_batch_size}.",
-        None,
-        least=1,
-        most=MAX_BATCH_SIZE,
-    )
-    optimizer: Literal["lamb", "adamw"] | None = option(
-        f"Optimizer. {_DEFAULT} {PAPER.optimizer}.", None
-    )
-    learning_rate: float | None = option(
-        f"Peak learning rate. {_DEFAULT} {PAPER.learning_rate}.", None, least=0
-    )
-    num_train_steps: int | None = option(
-        f"Total number of updates. {_DEFAULT} {PAPER.num_train_steps}.", None, least=1
-    )
-    warmup_steps: int | None = option(
-        f"Number of updates until the peak learning rate. {_DEFAULT} {PAPER.warmup_steps}.",
-        None,
-        least=0,
-    )
     masked_lm_prob: float | None = option(
-        "Share of the pieces of an unmasked record to predict, [CLS] and [SEP] included. "
-        f"{_DEFAULT} {PAPER.masked_lm_prob}.",
+        "Share of the pieces of an unmasked record to predict, [CLS] and [SEP] included.",
         None,
         least=1e-6,
         most=1,
     )
     mixed_precision: Literal["float32", "mixed_bfloat16"] | None = option(
-        "Precision of the layers' computations. Variables, losses and checkpoints are float32. "
-        "Default: float32; with --recipe=small mixed_bfloat16 on processors that have it.",
+        "Precision of the layers' computations. Variables, losses and checkpoints are float32.",
         None,
     )
     decay_steps: int | None = option(

@@ -125,8 +125,8 @@ def _known_counts(
     known, saved = {}, os.path.join(options.output_dir, _RECORDS_FILE)
     if options.do_train and tf.io.gfile.exists(saved):
         known = files.read_json(saved)
-    for path, of_records in stats.items():
-        for name, counts in of_records.get("shards", {}).items():
+    for path, values in stats.items():
+        for name, counts in values.get("shards", {}).items():
             known[os.path.join(os.path.dirname(path), name)] = counts
     return known
 
@@ -144,10 +144,10 @@ def _load_tokenizer(
     """Loads the vocabulary of the flags, or else that of the records, if it is known."""
     vocabulary, lower_case = (options.spm_model_file, options.vocab_file), options.do_lower_case
     for path, stats in reversed(all_stats.items()):
-        of_records = stats.get("options", {})
-        lower_case = of_records.get("do_lower_case", lower_case)
-        spm_model_file = of_records.get("spm_model_file")
-        name = spm_model_file or of_records.get("vocab_file")
+        values = stats.get("options", {})
+        lower_case = values.get("do_lower_case", lower_case)
+        spm_model_file = values.get("spm_model_file")
+        name = spm_model_file or values.get("vocab_file")
         if any(vocabulary) or not name:
             continue
         # The records may have been moved, together with the vocabulary.
@@ -169,15 +169,15 @@ def _check_stats(
     if tokenizer is not None:
         expected, source = tokenizer.vocabulary_sha256, tokenizer.vocabulary_file
     for flag, by_path in stats.items():
-        for path, of_records in by_path.items():
+        for path, values in by_path.items():
             made = f"--{flag}: {path}: the records were made with"
-            size = of_records.get("vocab_size", config.vocab_size)
+            size = values.get("vocab_size", config.vocab_size)
             if size != config.vocab_size:
                 raise InputError(
                     f"{made} a vocabulary of {size} pieces, but {options.albert_config_file} says "
                     f"vocab_size {config.vocab_size}"
                 )
-            sha256 = of_records.get("vocabulary_sha256", expected)
+            sha256 = values.get("vocabulary_sha256", expected)
             if expected not in (None, sha256):
                 raise InputError(
                     f"{made} another vocabulary than {source}: SHA-256 {sha256}, expected {expected}"
@@ -204,8 +204,8 @@ def save_counts(options: PretrainingOptions, records: Mapping[str, Records]) -> 
     """Writes the numbers of records to the output folder, so that a resumed run need not count them."""
     counts = {
         file.path: {"bytes": file.size, "records": file.count}
-        for each in records.values()
-        for file in each.files
+        for record_set in records.values()
+        for file in record_set.files
     }
     files.write_json(os.path.join(options.output_dir, _RECORDS_FILE), counts)
 
@@ -221,7 +221,7 @@ def explain_bad_records(records: Mapping[str, Records]) -> Iterator[None]:
         yield
     # TensorFlow's message contains the record, which need not be text.
     except (tf.errors.DataLossError, tf.errors.InvalidArgumentError, UnicodeDecodeError):
-        for each in records.values():
-            for file in each.files:
-                scan(file.path, each.spec, checks=True)
+        for record_set in records.values():
+            for file in record_set.files:
+                scan(file.path, record_set.spec, checks=True)
         raise

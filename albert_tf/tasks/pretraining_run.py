@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
+from albert_tf import training
 from albert_tf.checkpoints.loading import load_checkpoint
 from albert_tf.config import AlbertConfig
 from albert_tf.data.pretraining.masking import MaskingConfig
@@ -18,17 +19,7 @@ from albert_tf.errors import InputError, warn
 from albert_tf.losses import PretrainingLoss
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.models.flash_attention import has_flash_attention
-from albert_tf.tasks.common import (
-    check_output_dir,
-    find_init_model,
-    load_config,
-    load_init_checkpoint,
-    make_evaluator,
-    start_devices,
-    start_or_resume,
-    warn_of_large_batch,
-    write_results,
-)
+from albert_tf.tasks import common
 from albert_tf.tasks.flags import check_addresses
 from albert_tf.tasks.pretraining_options import PretrainingOptions
 from albert_tf.tasks.pretraining_records import (
@@ -44,16 +35,6 @@ from albert_tf.tasks.training_options import (
     fixed_length,
 )
 from albert_tf.tokenization import Tokenizer
-from albert_tf.training import (
-    Evaluator,
-    Trainer,
-    TrainingPlan,
-    draw_learning_curve,
-    explain_full_memory,
-    explain_lost_worker,
-    has_gpu,
-    train,
-)
 
 # Entropies of fewer predictions are too low, because rare pieces are missing.
 _PREDICTIONS = 100_000
@@ -76,19 +57,19 @@ def run(options: PretrainingOptions) -> dict[str, float]:
     `--do_train`, of `--init_checkpoint` if it is given.
     """
     check_addresses(options)
-    options = find_init_model(options)
-    start_devices(options)
+    options = common.find_init_model(options)
+    common.start_devices(options)
     if options.jit_compile is None:
-        options = dataclasses.replace(options, jit_compile=has_gpu())
+        options = dataclasses.replace(options, jit_compile=training.has_gpu())
     if not options.do_train:
         # Don't check or read the training records.
         options = dataclasses.replace(options, input_file=())
-    config = load_config(options)
+    config = common.load_config(options)
     options = fill_sizes(options, config)
     if options.recipe:
-        options = _with_recipe(options, config)
-        config = load_config(options)
-    check_output_dir(options, config, ("sentence_objective",), _DATA_OPTIONS)
+        options = _apply_recipe(options, config)
+        config = common.load_config(options)
+    common.check_output_dir(options, config, ("sentence_objective",), _DATA_OPTIONS)
     records, tokenizer = open_records(options, config)
     if records["input_file"].masker:
         options.warn_of_few_predictions(options.max_seq_length)
@@ -103,8 +84,8 @@ def run(options: PretrainingOptions) -> dict[str, float]:
         )
         evaluate = functools.partial(evaluator.evaluate, batches.take(options.max_eval_steps))
     with (
-        explain_full_memory(),
-        explain_lost_worker(evaluator.is_alone),
+        training.explain_full_memory(),
+        training.explain_lost_worker(evaluator.is_alone),
         explain_bad_records(records),
     ):
         if options.do_train:
@@ -114,14 +95,14 @@ def run(options: PretrainingOptions) -> dict[str, float]:
         if options.do_train or options.init_checkpoint is None:
             load_checkpoint(evaluator.model, options.output_dir).check_complete()
         else:
-            load_init_checkpoint(options, evaluator.model)
+            common.load_init_checkpoint(options, evaluator.model)
         metrics = evaluate()
     if evaluator.is_chief:
-        write_results(options, metrics)
+        common.write_results(options, metrics)
     return metrics
 
 
-def _with_recipe(options: PretrainingOptions, config: AlbertConfig) -> PretrainingOptions:
+def _apply_recipe(options: PretrainingOptions, config: AlbertConfig) -> PretrainingOptions:
     """Prints all hyperparameters, and sets the dropout of the recipe's preset unless another is given."""
     dropout = options.dropout
     if presets := PRETRAINING_RECIPES[options.recipe].presets:
@@ -139,7 +120,7 @@ def _with_recipe(options: PretrainingOptions, config: AlbertConfig) -> Pretraini
     return options
 
 
-def _make_evaluator(options: PretrainingOptions, config: AlbertConfig) -> Evaluator:
+def _make_evaluator(options: PretrainingOptions, config: AlbertConfig) -> training.Evaluator:
     seed, dtype = options.random_seed, options.mixed_precision
     # In the kernel's backward pass the order of additions changes.
     may_use_flash = options.jit_compile and not options.deterministic
@@ -156,7 +137,7 @@ def _make_evaluator(options: PretrainingOptions, config: AlbertConfig) -> Evalua
         )
         return AlbertPretrainer(encoder, sentence_head, seed + 1, dtype=dtype)
 
-    return make_evaluator(
+    return common.make_evaluator(
         options,
         make_model,
         PretrainingLoss(sentence_head),
@@ -168,26 +149,26 @@ def _make_evaluator(options: PretrainingOptions, config: AlbertConfig) -> Evalua
 
 def _train(
     options: PretrainingOptions,
-    trainer: Trainer,
+    trainer: training.Trainer,
     records: Mapping[str, Records],
     tokenizer: Tokenizer | None,
     evaluate: Callable[[], dict[str, float]] | None,
 ) -> None:
-    of_training = records["input_file"]
+    train_records = records["input_file"]
     order = (options.train_batch_size, options.shuffle_buffer, options.random_seed)
-    batches_from = functools.partial(pretraining_batches, of_training, *order)
+    batches_from = functools.partial(pretraining_batches, train_records, *order)
     if trainer.is_chief and tokenizer is None:
         warn(
             f"--output_dir={options.output_dir} will hold no vocabulary, as that of the records "
             "is not known; --spm_model_file or --vocab_file names it"
         )
-    with start_or_resume(options, trainer, trainer.model, tokenizer) as write_best:
+    with common.start_or_resume(options, trainer, trainer.model, tokenizer) as write_best:
         if trainer.is_chief:
             save_counts(options, records)
-            num_records = sum(file.count for file in of_training.files)
-            warn_of_large_batch(options, num_records, "records")
+            num_records = sum(file.count for file in train_records.files)
+            common.warn_of_large_batch(options, num_records, "records")
         check = LearningCheck(batches_from().as_numpy_iterator(), options.warmup_steps)
-        plan = TrainingPlan(
+        plan = training.TrainingPlan(
             options,
             write_best,
             "pretraining",
@@ -195,9 +176,9 @@ def _train(
             best_metric="loss",
             higher_is_better=False,
         )
-        train(trainer, plan, batches_from, evaluate, check)
+        training.train(trainer, plan, batches_from, evaluate, check)
     metrics = ("accuracy", "perplexity")
-    if trainer.is_chief and (path := draw_learning_curve(options.output_dir, *metrics)):
+    if trainer.is_chief and (path := training.draw_learning_curve(options.output_dir, *metrics)):
         print(f"learning curve in {path}")
 
 

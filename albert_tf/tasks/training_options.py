@@ -10,7 +10,14 @@ from typing import Literal, NamedTuple
 from albert_tf.config import PRESETS, AlbertConfig
 from albert_tf.errors import InputError, name_place
 from albert_tf.options import check_ranges, option
-from albert_tf.options.parts import DepthOptions, Form, LoopOptions, Weights, check_form
+from albert_tf.options.parts import (
+    DepthOptions,
+    Form,
+    LoopOptions,
+    VocabularyOptions,
+    Weights,
+    check_form,
+)
 from albert_tf.processor import has_bfloat16
 from albert_tf.sources import MODEL_NAMES, refuse_brackets
 
@@ -19,12 +26,11 @@ MAX_BATCH_SIZE = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TrainingOptions(DepthOptions, LoopOptions):
-    """The options of every task that trains. A task adds its own and changes defaults."""
+class TrainingOptions(DepthOptions, VocabularyOptions, LoopOptions):
+    """The options of every task that trains. A task adds its own, and has `DEFAULTS` for them."""
 
     albert_config_file: str | None = option(
-        "JSON file with the model's configuration: albert_config.json, or a Hugging Face config.json. "
-        "Default: that of --init_checkpoint.",
+        "JSON file with the model's configuration: albert_config.json, or a Hugging Face config.json.",
         None,
     )
     init_checkpoint: str | None = option(
@@ -39,13 +45,13 @@ class TrainingOptions(DepthOptions, LoopOptions):
         least=0,
         most=1,
     )
-    max_seq_length: int = option(
+    max_seq_length: int | None = option(
         "Maximum sequence length in tokens, including the special ones.",
-        512,
+        None,
         least=5,  # [CLS] a [SEP] b [SEP]
     )
-    train_batch_size: int = option(
-        "Number of examples per update, over all replicas.", least=1, most=MAX_BATCH_SIZE
+    train_batch_size: int | None = option(
+        "Number of examples per update, over all replicas.", None, least=1, most=MAX_BATCH_SIZE
     )
     eval_batch_size: int = option(
         "Number of examples per evaluation step, over all replicas.",
@@ -53,9 +59,12 @@ class TrainingOptions(DepthOptions, LoopOptions):
         least=1,
         most=MAX_BATCH_SIZE,
     )
-    optimizer: Literal["lamb", "adamw"] = option("Optimizer.")
-    learning_rate: float = option("Peak learning rate.", least=0)
-    warmup_steps: int = option("Number of updates until the peak learning rate.", 0, least=0)
+    optimizer: Literal["lamb", "adamw"] | None = option("Optimizer.", None)
+    learning_rate: float | None = option("Peak learning rate.", None, least=0)
+    num_train_steps: int | None = option("Total number of updates.", None, least=1)
+    warmup_steps: int | None = option(
+        "Number of updates until the peak learning rate.", None, least=0
+    )
     poly_power: float = option(
         "Power of the learning rate's polynomial decay. 1 is linear.", 1.0, least=0
     )

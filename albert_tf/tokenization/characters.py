@@ -48,10 +48,14 @@ def character_class(characters: Iterable[str]) -> str:
     members = np.zeros(sys.maxunicode + 3, bool)  # with a False on either side
     members[[ord(char) + 1 for char in characters]] = True
     runs = np.flatnonzero(members[1:] != members[:-1]).reshape(-1, 2)
-    return "[" + "".join(f"{_in_class(start)}-{_in_class(end - 1)}" for start, end in runs) + "]"
+    return (
+        "["
+        + "".join(f"{_class_member(start)}-{_class_member(end - 1)}" for start, end in runs)
+        + "]"
+    )
 
 
-def _in_class(code_point: int) -> str:
+def _class_member(code_point: int) -> str:
     # The libraries have no escape for code points in common, and JavaScript refuses needless escapes.
     char = chr(code_point)
     return "\\" + char if char in r"[\]^-" else char

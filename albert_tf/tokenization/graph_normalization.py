@@ -48,7 +48,7 @@ class Replaced(NamedTuple):
     entries: tf.Tensor
     splits: tf.Tensor
 
-    def in_rows(self, row_splits: tf.Tensor) -> tf.RaggedTensor:
+    def to_ragged(self, row_splits: tf.Tensor) -> tf.RaggedTensor:
         """Returns what replaces rows of numbers, int32 (B, None), given their splits, int64 (B + 1,)."""
         row_splits = tf.gather(self.splits, row_splits)
         return tf.RaggedTensor.from_row_splits(self.values, row_splits, validate=False)
@@ -221,8 +221,8 @@ class GraphNormalizer:
         ends_word |= _is_one_of(values, self._phrases)
         counts = tf.cumsum(tf.cast(ends_word, tf.int32), exclusive=True)
         # An empty last line begins after the last count.
-        of_lines = tf.gather(tf.pad(counts, [[0, 1]]), row_splits)
-        return counts - tf.gather(of_lines, rows) < max_pieces
+        line_counts = tf.gather(tf.pad(counts, [[0, 1]]), row_splits)
+        return counts - tf.gather(line_counts, rows) < max_pieces
 
     def _shorten_unknown_runs(self, characters: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
         """Finds the characters that stay, bool (n,): of a long run its beginning and its last one."""

@@ -133,7 +133,7 @@ class GraphAlbertTokenizer(tf.Module):
         firsts = tf.maximum(whole, afters - tf.gather(self._tails_before, ids.entries))
         afters = tf.maximum(whole, afters - tf.gather(self._tails, ids.entries))
         starts, ends = _original_offsets(characters, tf.gather(rows, ids.origins), firsts, afters)
-        lines = ids.in_rows(row_splits)
+        lines = ids.to_ragged(row_splits)
         return TokensWithOffsets(lines, lines.with_values(starts), lines.with_values(ends))
 
 
@@ -230,9 +230,9 @@ class GraphWordPieceTokenizer(tf.Module):
         if self._lower_case:
             characters = lower_sigmas(characters, self._final_sigma)
         replaced = self._characters.replace(characters.values)
-        characters = replaced.in_rows(characters.row_splits)
+        characters = replaced.to_ragged(characters.row_splits)
         if self._lower_case:
-            characters = _in_canonical_order(characters)
+            characters = _sort_marks(characters)
         spaced = tf.strings.regex_replace(
             tf.strings.unicode_encode(characters, "UTF-8"), self._words, r" \1 "
         )
@@ -279,7 +279,7 @@ def _marks() -> tuple[np.ndarray, np.ndarray]:
     )
 
 
-def _in_canonical_order(characters: tf.RaggedTensor) -> tf.RaggedTensor:
+def _sort_marks(characters: tf.RaggedTensor) -> tf.RaggedTensor:
     """Sorts each run of combining marks by their classes, as NFD does."""
     marks, classes = _marks()
     values = characters.values

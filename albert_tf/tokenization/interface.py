@@ -1,13 +1,16 @@
 """What every tokenizer offers, so that the rest of the package need not know which one it has."""
 
+import abc
 import functools
+import hashlib
 import unicodedata
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple, Protocol, TypeVar
+from typing import ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, name_place
+from albert_tf.tokenization.vocabulary_files import WORDPIECE_FILE, find_preset
 
 # Of pieces that begin a word (SentencePiece), and of those that continue one (WordPiece).
 WORD_MARK, CONTINUATION_MARK = "\N{LOWER ONE EIGHTH BLOCK}", "##"
@@ -22,7 +25,7 @@ _WRITTEN_WITHOUT_SPACES = {
 _Array = TypeVar("_Array")
 
 
-class Tokenizer(Protocol):
+class Tokenizer(abc.ABC):
     """Splits text into pieces of a vocabulary, and numbers them.
 
     A tokenizer normalises text itself and can be pickled. Text never becomes a special piece other than
@@ -41,6 +44,7 @@ class Tokenizer(Protocol):
         cls_id: id of the piece at the start of a sequence.
         sep_id: id of the piece at the end of a segment.
         mask_id: id of the piece that replaces a masked one.
+        special_ids: these five ids, in this order.
         word_start: bool (V,), True where a piece begins a word. Whole-word masking joins every other
             piece to the one before it.
         ordinary_ids: int32, ascending: ids of the pieces that stand for text, which may replace a masked
@@ -58,16 +62,56 @@ class Tokenizer(Protocol):
     cls_id: int
     sep_id: int
     mask_id: int
+    special_ids: tuple[int, ...]
     word_start: np.ndarray
     ordinary_ids: np.ndarray
+
+    def __init__(
+        self,
+        vocabulary_file: str,
+        lower_case: bool,
+        vocabulary: bytes,
+        pieces: list[str],
+        special: "SpecialPieces",
+    ):
+        self.vocabulary_file = vocabulary_file
+        self.lower_case = lower_case
+        self.vocabulary = vocabulary
+        self.vocabulary_sha256 = hashlib.sha256(vocabulary).hexdigest()
+        self.pieces = pieces
+        for name in special:
+            if name not in pieces:
+                raise InputError(
+                    f"{vocabulary_file}: the vocabulary has no piece '{name}'; it needs "
+                    f"{', '.join(special)}"
+                )
+        self.special_ids = tuple(map(pieces.index, special))
+        self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = self.special_ids
+
+    @classmethod
+    def from_preset(cls, preset: str, lower_case: bool | None = None) -> Self:
+        """Loads the tokenizer of a model.
+
+        Args:
+            preset: a model as for `albert_tf.load`.
+            lower_case: whether text is lower-cased. Default: as the model's folder says, otherwise true.
+
+        Raises:
+            InputError: there is no such model, or its vocabulary is of another tokenizer.
+        """
+        with name_place(f"{cls.__name__}.from_preset({preset!r})"):
+            return cls(*find_preset(preset, cls.file_name == WORDPIECE_FILE, lower_case))
 
     @property
     def vocab_size(self) -> int:
         """Number of pieces, V."""
+        return len(self.pieces)
 
+    @abc.abstractmethod
     def tokenize(self, text: str) -> list[str]:
         """Returns the pieces of a text."""
 
+    @abc.abstractmethod
     def encode(self, text: str) -> list[int]:
         """Returns the ids of a text's pieces."""
 
@@ -78,7 +122,9 @@ class Tokenizer(Protocol):
             texts: the texts.
             num_threads: maximum number of threads, if the tokenizer uses any; -1 for all cores.
         """
+        return [self.encode(text) for text in texts]
 
+    @abc.abstractmethod
     def encode_with_offsets(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
         """Returns the ids of a text's pieces, and where in the text they come from.
 
@@ -92,6 +138,7 @@ class Tokenizer(Protocol):
             `text[start:end]`, stripped, is the original spelling.
         """
 
+    @abc.abstractmethod
     def decode(self, ids: Sequence[int]) -> str:
         """Returns the text of ids, as far as normalisation kept it, without control pieces."""
 
@@ -117,18 +164,6 @@ class SpecialPieces(NamedTuple):
 
 SENTENCEPIECE = SpecialPieces("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
 WORDPIECE = SpecialPieces("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-
-
-def find_special_ids(
-    pieces: Sequence[str], names: SpecialPieces, vocabulary_file: str
-) -> tuple[int, int, int, int, int]:
-    """Returns the ids of the special pieces, in the order of `SpecialPieces`."""
-    for name in names:
-        if name not in pieces:
-            raise InputError(
-                f"{vocabulary_file}: the vocabulary has no piece '{name}'; it needs {', '.join(names)}"
-            )
-    return tuple(pieces.index(name) for name in names)
 
 
 class WordTables(NamedTuple):

@@ -5,23 +5,21 @@ that is not normalised in the same way becomes unknown pieces. The rule splits a
 digit and a comma, such as `2010,`, into its digits and the comma.
 """
 
-import hashlib
 import re
 import string
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar, Literal, Self, TypeVar
+from typing import ClassVar, Literal, TypeVar
 
 import numpy as np
 import sentencepiece
 
 from albert_tf import files
-from albert_tf.errors import InputError, name_place
+from albert_tf.errors import InputError
 from albert_tf.options import check_type
-from albert_tf.tokenization.interface import SENTENCEPIECE, WORD_MARK, find_special_ids
+from albert_tf.tokenization.interface import SENTENCEPIECE, WORD_MARK, Tokenizer
 from albert_tf.tokenization.vocabulary_files import (
     SENTENCEPIECE_FILE,
-    find_preset,
     keeps_accents,
     read_unigram,
 )
@@ -41,7 +39,7 @@ _REPLACEMENT_CHARACTER = "\ufffd"
 _Item = TypeVar("_Item", int, str)
 
 
-class AlbertTokenizer:
+class AlbertTokenizer(Tokenizer):
     """Splits text with a SentencePiece model; see `Tokenizer` for the interface.
 
     NUL and other characters that the model does not know become the unknown piece; `tokenize` returns
@@ -74,27 +72,21 @@ class AlbertTokenizer:
         word_start_rule: WordStartRule = "original",
     ):
         check_type("word_start_rule", word_start_rule, WordStartRule)
-        self.vocabulary_file = model_file
-        self.lower_case = lower_case
-        self.vocabulary = read_unigram(model_file)
-        self.vocabulary_sha256 = hashlib.sha256(self.vocabulary).hexdigest()
-        processor = self._processor = _load_processor(self.vocabulary, model_file)
-        self.keep_accents = keeps_accents(self.vocabulary)
-        self.pieces = _read_pieces(processor, model_file)
-        self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = find_special_ids(
-            self.pieces, SENTENCEPIECE, model_file
-        )
+        vocabulary = read_unigram(model_file)
+        processor = self._processor = _load_processor(vocabulary, model_file)
+        pieces = _read_pieces(processor, model_file)
+        super().__init__(model_file, lower_case, vocabulary, pieces, SENTENCEPIECE)
+        self.keep_accents = keeps_accents(vocabulary)
         starts_word = _WORD_STARTS[word_start_rule]
         self.word_start = np.array([starts_word(piece) for piece in self.pieces])
         # Vocabularies of other programs have special pieces that are not marked as such.
-        special = {self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id}
-        no_text = (special.__contains__, processor.is_control, processor.is_unused)
+        no_text = (self.special_ids.__contains__, processor.is_control, processor.is_unused)
         self.ordinary_ids = np.array(
             [id_ for id_ in range(self.vocab_size) if not any(kind(id_) for kind in no_text)],
             np.int32,
         )
         self._digit_comma_pieces = {
-            piece: [*self._split(_without_comma(piece)), ","]
+            piece: [*self._split(_strip_comma(piece)), ","]
             for piece in self.pieces
             if piece.endswith(",") and piece[-2:-1].isdigit()
         }
@@ -103,25 +95,6 @@ class AlbertTokenizer:
             id_ = processor.piece_to_id(piece)
             self.digit_comma_splits[id_] = processor.piece_to_id(split)
             self.digit_comma_tails[id_] = _tails(split)
-
-    @classmethod
-    def from_preset(cls, preset: str, lower_case: bool | None = None) -> Self:
-        """Loads the tokenizer of a model.
-
-        Args:
-            preset: a model as for `albert_tf.load`.
-            lower_case: whether text is lower-cased. Default: as the model's folder says, otherwise true.
-
-        Raises:
-            InputError: there is no such model, or it has no SentencePiece vocabulary.
-        """
-        with name_place(f"{cls.__name__}.from_preset({preset!r})"):
-            return cls(*find_preset(preset, False, lower_case))
-
-    @property
-    def vocab_size(self) -> int:
-        """Number of pieces, V."""
-        return len(self.pieces)
 
     def tokenize(self, text: str) -> list[str]:
         """Returns the pieces of a text; an unknown piece is returned as the text that it stands for."""
@@ -210,7 +183,7 @@ def _starts_word_in_original(piece: str) -> bool:
 _WORD_STARTS = {"original": _starts_word_in_original, "sentencepiece": _has_word_mark}
 
 
-def _without_comma(piece: str) -> str:
+def _strip_comma(piece: str) -> str:
     """Returns the text of a piece before its comma.
 
     SentencePiece puts a word mark before it. The original means to remove this mark inside a word, but
@@ -250,7 +223,7 @@ def normalize_text(text: str, lower_case: bool, keep_accents: bool = False) -> s
     text = " ".join(text.split())
     if not text.isascii():
         text = _LONE_SURROGATE.sub(_REPLACEMENT_CHARACTER, text)
-        text = text if keep_accents else _without_marks(text)
+        text = text if keep_accents else _strip_marks(text)
     return text.lower() if lower_case else text
 
 
@@ -279,6 +252,6 @@ def original_spans(
     ]
 
 
-def _without_marks(text: str) -> str:
+def _strip_marks(text: str) -> str:
     decomposed = unicodedata.normalize("NFKD", text)
     return "".join(char for char in decomposed if not unicodedata.combining(char))

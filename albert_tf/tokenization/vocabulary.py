@@ -11,7 +11,7 @@ from albert_tf.errors import InputError
 from albert_tf.files import write_bytes, write_text
 from albert_tf.tokenization.interface import SENTENCEPIECE
 from albert_tf.tokenization.sentencepiece_tokenizer import normalize_text
-from albert_tf.tokenization.vocabulary_files import with_accents
+from albert_tf.tokenization.vocabulary_files import mark_accents
 
 # SentencePiece silently skips sentences of more than 4192 bytes, and its time explodes with the length
 # of a word. So longer lines are split; a character has at most 4 bytes.
@@ -94,7 +94,7 @@ def train_vocabulary(
                 raise InputError(f"vocab_size={vocab_size}: {reason}") from error
         raise
     content = model.getvalue()
-    _write(with_accents(content) if keep_accents else content, model_file)
+    _write(mark_accents(content) if keep_accents else content, model_file)
 
 
 def vocab_file_of(model_file: str) -> str:

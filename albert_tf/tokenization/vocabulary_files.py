@@ -38,7 +38,7 @@ _PieceType = sentencepiece_model_pb2.ModelProto.SentencePiece
 # Of ALBERT's tokenizers, those of transformers and ours.
 _NORMALIZERS = {"Replace", "NFC", "NFKD", "StripAccents", "Lowercase", "Precompiled", "Strip"}
 # What keeps accents has none of these. In a SentencePiece model the end of its normalizer's name says so.
-_OF_ACCENTS = {"NFKD", "StripAccents"}
+_ACCENT_NORMALIZERS = {"NFKD", "StripAccents"}
 _KEEPS_ACCENTS = "_keep_accents"
 # The models of a `tokenizer.json` that we have, and the flag that names each.
 _KINDS = {"Unigram": "--spm_model_file", "WordPiece": "--vocab_file"}
@@ -66,16 +66,22 @@ def find_vocabulary(folder: str) -> tuple[str | None, str | None]:
     return path, None
 
 
-def vocabulary_flags(folder: str, lower_case: bool | None = None) -> dict[str, Any]:
+def vocabulary_flags(
+    folder: str,
+    spm_model_file: str | None = None,
+    vocab_file: str | None = None,
+    lower_case: bool | None = None,
+) -> dict[str, Any]:
     """Returns the flags that the tokenizer of a model's folder determines; none without a vocabulary.
 
-    `lower_case` replaces what the folder says.
+    Other arguments replace what the folder says.
     """
-    spm_model_file, vocab_file = find_vocabulary(folder)
+    if not (spm_model_file or vocab_file):
+        spm_model_file, vocab_file = find_vocabulary(folder)
     if not (spm_model_file or vocab_file):
         return {}
     if lower_case is None:
-        lower_case = is_lower_cased(folder, is_wordpiece=vocab_file is not None)
+        lower_case = _is_lower_cased(folder, is_wordpiece=vocab_file is not None)
     return {
         "spm_model_file": spm_model_file,
         "vocab_file": vocab_file,
@@ -91,7 +97,7 @@ def _read_tokenizer_json(folder: str) -> Mapping[str, Any] | None:
     return _parse(files.read_bytes(path))
 
 
-def is_lower_cased(folder: str, is_wordpiece: bool) -> bool:
+def _is_lower_cased(folder: str, is_wordpiece: bool) -> bool:
     """Returns whether the tokenizer of a model's folder lower-cases, as it does by default."""
     path = os.path.join(folder, TOKENIZER_CONFIG_FILE)
     values = read_object(path)
@@ -99,7 +105,8 @@ def is_lower_cased(folder: str, is_wordpiece: bool) -> bool:
     if not isinstance(lower_case, bool):
         saved = _read_tokenizer_json(folder)
         lower_case = saved is None or any(
-            one["type"] == "Lowercase" or one.get("lowercase") for one in _normalizers(saved)
+            normalizer["type"] == "Lowercase" or normalizer.get("lowercase")
+            for normalizer in _normalizers(saved)
         )
     expected: dict[str, Any] = {"keep_accents": False}
     if is_wordpiece:
@@ -128,14 +135,12 @@ def find_preset(name: str, is_wordpiece: bool, lower_case: bool | None) -> tuple
 
     With `lower_case` None the model's folder says so.
     """
-    folder = folder_of(find_model(name))
-    path = find_vocabulary(folder)[is_wordpiece]
+    flags = vocabulary_flags(folder_of(find_model(name)), lower_case=lower_case)
+    path = flags.get("vocab_file" if is_wordpiece else "spm_model_file")
     if path is None:
         kind = ("SentencePiece model", "WordPiece vocabulary")[is_wordpiece]
         raise InputError(f"{name}: holds no {kind}")
-    if lower_case is None:
-        lower_case = is_lower_cased(folder, is_wordpiece)
-    return path, lower_case
+    return path, flags["do_lower_case"]
 
 
 def read_unigram(path: str) -> bytes:
@@ -144,7 +149,7 @@ def read_unigram(path: str) -> bytes:
     if (values := _parse(content)) is None:
         return content
     _check_kind(values, path, "Unigram")
-    normalizers = {one["type"]: one for one in _normalizers(values)}
+    normalizers = {normalizer["type"]: normalizer for normalizer in _normalizers(values)}
     if others := normalizers.keys() - _NORMALIZERS:
         raise InputError(
             f"{path}: has the normalizer {min(others)}; save spiece.model of the original model beside it"
@@ -165,7 +170,7 @@ def read_unigram(path: str) -> bytes:
     if charsmap := normalizers.get("Precompiled", {}).get("precompiled_charsmap"):
         model.normalizer_spec.precompiled_charsmap = base64.b64decode(charsmap)
     content = model.SerializeToString()
-    return content if _OF_ACCENTS & normalizers.keys() else with_accents(content)
+    return content if _ACCENT_NORMALIZERS & normalizers.keys() else mark_accents(content)
 
 
 def keeps_accents(model: bytes) -> bool:
@@ -174,7 +179,7 @@ def keeps_accents(model: bytes) -> bool:
     return proto.normalizer_spec.name.endswith(_KEEPS_ACCENTS)
 
 
-def with_accents(model: bytes) -> bytes:
+def mark_accents(model: bytes) -> bytes:
     """Returns a SentencePiece model that says that it is of text with accents."""
     proto = sentencepiece_model_pb2.ModelProto.FromString(model)
     proto.normalizer_spec.name += _KEEPS_ACCENTS
@@ -190,10 +195,10 @@ def read_wordpiece(path: str) -> bytes:
     splitter = (values.get("pre_tokenizer") or {}).get("type")
     if splitter != "BertPreTokenizer":
         raise InputError(f"{path}: has the pre-tokenizer {splitter}; expected BertPreTokenizer")
-    for one in _normalizers(values):
-        accents = one.get("strip_accents")
-        if one["type"] == "BertNormalizer" and (
-            accents not in (None, one["lowercase"]) or not one["handle_chinese_chars"]
+    for normalizer in _normalizers(values):
+        accents = normalizer.get("strip_accents")
+        if normalizer["type"] == "BertNormalizer" and (
+            accents not in (None, normalizer["lowercase"]) or not normalizer["handle_chinese_chars"]
         ):
             raise InputError(
                 f"{path}: its normalizer treats accents or Chinese characters otherwise than BERT's; "
@@ -224,10 +229,10 @@ def _check_kind(values: Mapping[str, Any], path: str, expected: str) -> None:
 
 def _normalizers(values: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Yields the normalizers, which may be nested sequences."""
-    open_ones = [values.get("normalizer") or {"type": "Sequence", "normalizers": []}]
-    while open_ones:
-        one = open_ones.pop(0)
-        if one["type"] == "Sequence":
-            open_ones[:0] = one["normalizers"]
+    unread = [values.get("normalizer") or {"type": "Sequence", "normalizers": []}]
+    while unread:
+        normalizer = unread.pop(0)
+        if normalizer["type"] == "Sequence":
+            unread[:0] = normalizer["normalizers"]
         else:
-            yield one
+            yield normalizer

@@ -5,18 +5,16 @@ Words end at white space and punctuation, and every Chinese character is a word,
 """
 
 import functools
-import hashlib
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
 from albert_tf import files
-from albert_tf.errors import name_place
-from albert_tf.tokenization.interface import CONTINUATION_MARK, WORDPIECE, find_special_ids
-from albert_tf.tokenization.vocabulary_files import WORDPIECE_FILE, find_preset, read_wordpiece
+from albert_tf.tokenization.interface import CONTINUATION_MARK, WORDPIECE, Tokenizer
+from albert_tf.tokenization.vocabulary_files import WORDPIECE_FILE, read_wordpiece
 
 # A longer word becomes the unknown piece (the original's `max_input_chars_per_word`).
 MAX_WORD_LENGTH = 200
@@ -35,7 +33,7 @@ _CHINESE_BLOCKS = (
 _REPLACEMENT_CHARACTER = "\ufffd"
 
 
-class WordPieceTokenizer:
+class WordPieceTokenizer(Tokenizer):
     """Splits text with a WordPiece vocabulary; see `Tokenizer` for the interface.
 
     NUL and other control characters are dropped.
@@ -53,29 +51,15 @@ class WordPieceTokenizer:
     file_name: ClassVar[str] = WORDPIECE_FILE
 
     def __init__(self, vocab_file: str, lower_case: bool = True):
-        self.vocabulary_file = vocab_file
-        self.lower_case = lower_case
-        self.vocabulary = read_wordpiece(vocab_file)
-        self.vocabulary_sha256 = hashlib.sha256(self.vocabulary).hexdigest()
-        self._ids = _number_pieces(self.vocabulary, vocab_file)
-        self.pieces = list(self._ids)
-        special_ids = find_special_ids(self.pieces, WORDPIECE, vocab_file)
-        self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = special_ids
+        vocabulary = read_wordpiece(vocab_file)
+        self._ids = _number_pieces(vocabulary, vocab_file)
+        super().__init__(vocab_file, lower_case, vocabulary, list(self._ids), WORDPIECE)
         self.word_start = np.array(
             [not piece.startswith(CONTINUATION_MARK) for piece in self.pieces]
         )
-        self.ordinary_ids = np.setdiff1d(np.arange(self.vocab_size, dtype=np.int32), special_ids)
-
-    @classmethod
-    def from_preset(cls, preset: str, lower_case: bool | None = None) -> Self:
-        """Loads the tokenizer of a model with a WordPiece vocabulary; see `AlbertTokenizer`."""
-        with name_place(f"{cls.__name__}.from_preset({preset!r})"):
-            return cls(*find_preset(preset, True, lower_case))
-
-    @property
-    def vocab_size(self) -> int:
-        """Number of pieces, V."""
-        return len(self.pieces)
+        self.ordinary_ids = np.setdiff1d(
+            np.arange(self.vocab_size, dtype=np.int32), self.special_ids
+        )
 
     def tokenize(self, text: str) -> list[str]:
         """Returns the pieces of a text; a word that the vocabulary cannot spell is one `[UNK]`."""
@@ -85,10 +69,6 @@ class WordPieceTokenizer:
     def encode(self, text: str) -> list[int]:
         """Returns the ids of a text's pieces."""
         return [self._ids[piece] for piece in self.tokenize(text)]
-
-    def encode_batch(self, texts: Sequence[str], num_threads: int = -1) -> list[list[int]]:
-        """Returns the ids of each text."""
-        return [self.encode(text) for text in texts]
 
     def encode_with_offsets(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
         """Returns the ids of a text's pieces, and where in the text they come from; see `Tokenizer`."""

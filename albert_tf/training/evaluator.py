@@ -1,7 +1,6 @@
 """Evaluation and prediction on any number of replicas."""
 
 import functools
-import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
@@ -197,31 +196,24 @@ class StepMeans(Mapping):
 
 
 class MeanAccumulator:
-    """Adds up means, to the `sums` of earlier steps. `sums` and `result` alone read from the device."""
+    """Adds up means. `result` alone reads from the device."""
 
-    def __init__(self, sums: Mapping[str, tuple[float, float]] = types.MappingProxyType({})):
-        self._start = sums
-        self._names: tuple[str, ...] = tuple(sums)
+    def __init__(self):
+        self._names: tuple[str, ...] = ()
         self._values: tf.Tensor | None = None
 
     def add(self, means: StepMeans) -> None:
         """Adds the means of some steps."""
-        if self._values is None:
-            self._names = means.names
-            pairs = [self._start.get(name, (0.0, 0.0)) for name in self._names]
-            self._values = tf.constant(np.ravel(pairs), tf.float32)
-        self._values += tf.reduce_sum(means.values, axis=0)
-
-    def sums(self) -> dict[str, tuple[float, float]]:
-        """Returns each total and weight, without a loss of precision."""
-        if self._values is None:
-            return dict(self._start)
-        pairs = self._values.numpy().reshape(-1, 2).tolist()
-        return {name: tuple(pair) for name, pair in zip(self._names, pairs, strict=True)}
+        more = tf.reduce_sum(means.values, axis=0)
+        self._names = means.names
+        self._values = more if self._values is None else self._values + more
 
     def result(self) -> dict[str, float]:
         """Returns each mean; 0 if the weight is 0."""
+        if self._values is None:
+            return {}
+        pairs = self._values.numpy().reshape(-1, 2)
         return {
-            name: float(np.float32(total) / np.float32(weight)) if weight else 0.0
-            for name, (total, weight) in self.sums().items()
+            name: float(total / weight) if weight else 0.0
+            for name, (total, weight) in zip(self._names, pairs, strict=True)
         }

@@ -6,7 +6,6 @@ A run writes to its folder:
     best/                  the model with the best evaluation, and its metrics; without evaluations that
                            of the end
     metrics.jsonl          one line per report: step, split, metrics
-    interval.jsonl         in a run that was stopped: what the next report will count
     train/, eval/          the same metrics as TensorBoard summaries
 
 A killed run loses the updates after its newest state, and `metrics.jsonl` loses their reports when
@@ -164,15 +163,13 @@ class _Run:
                 self._wait_for_state()
                 raise
             self._wait_for_state()
-            if trainer.is_chief:
-                if self.evaluate_model is None:
-                    plan.write_best({"step": trainer.step})
-                Interval.forget(plan.options.output_dir)
+            if trainer.is_chief and self.evaluate_model is None:
+                plan.write_best({"step": trainer.step})
 
     def _train(self, step: int) -> None:
         trainer, plan = self.trainer, self.plan
         batches = trainer.distribute(self.batches_from(step))
-        interval = Interval.resume(plan.options.output_dir, step)
+        interval = Interval(compiles=True)
         while step < plan.num_train_steps:
             count = plan.steps_after(step, trainer.steps_per_call)
             means = trainer.train_steps(batches, count)
@@ -180,8 +177,8 @@ class _Run:
             interval.add(means, count)
             self.bad_steps.add(step, means)
             is_preempted = trainer.any_worker(self.preemption.requested)
-            reports = plan.reports_at(step)
-            if not (reports or is_preempted):
+            # Of a run that is stopped, too, so that its totals are right when it resumes.
+            if not (plan.reports_at(step) or is_preempted):
                 self.reports.advance(step)
                 continue
             self.bad_steps.check(trainer.is_chief)
@@ -189,15 +186,12 @@ class _Run:
             # The weights may be what made the gradient infinite.
             saves &= step == plan.num_train_steps or not self.bad_steps.in_a_row
             evaluates = saves and not is_preempted and self.evaluate_model is not None
-            if reports:
-                summary = interval.summarize(trainer)
-                self.reports.write("train", step, *summary, is_last=not evaluates)
-                self.states.check()
+            summary = interval.summarize(trainer)
+            self.reports.write("train", step, *summary, is_last=not evaluates)
+            self.states.check()
             if saves and trainer.is_chief:
                 self.states.start_saving(step)
             if is_preempted:
-                if saves and not reports and trainer.is_chief:
-                    interval.save(plan.options.output_dir, step)
                 self.preemption.end()
             if evaluates:
                 self._evaluate()

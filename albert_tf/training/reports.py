@@ -8,7 +8,6 @@ import contextlib
 import time
 import types
 from collections.abc import Callable, Iterator, Mapping
-from typing import Self
 
 import tensorflow as tf
 
@@ -36,42 +35,15 @@ class Interval:
     """Steps between two reports; the time starts when the interval is created.
 
     If the first `add` includes compilation, its steps don't count for the rates, unless there are no
-    others. `steps` and `sums` are those of a run that was stopped.
+    others.
     """
 
-    def __init__(
-        self,
-        compiles: bool = False,
-        steps: int = 0,
-        sums: Mapping[str, tuple[float, float]] = _NOTHING,
-    ):
-        self._means = MeanAccumulator(sums)
-        self._steps = steps
+    def __init__(self, compiles: bool = False):
+        self._means = MeanAccumulator()
+        self._steps = 0
         self._compiles = compiles
         # Pairs (number of steps, time) from which the rates can be measured.
-        self._timed_from: list[tuple[int, float]] = [(steps, time.monotonic())]
-
-    @classmethod
-    def resume(cls, output_dir: str, step: int) -> Self:
-        """Returns the first interval of a run at a step, with what a stopped run saved there."""
-        for saved in files.read_json_lines(cls._path(output_dir)):
-            if saved.pop("step") == step:
-                return cls(compiles=True, **saved)
-        return cls(compiles=True)
-
-    def save(self, output_dir: str, step: int) -> None:
-        """Saves the interval of a run that is stopped, so that the next report is as if it were not."""
-        content = {"step": step, "steps": self._steps, "sums": self._means.sums()}
-        files.write_json_lines(self._path(output_dir), [content])
-
-    @classmethod
-    def forget(cls, output_dir: str) -> None:
-        """Removes what `save` wrote."""
-        files.remove(cls._path(output_dir))
-
-    @staticmethod
-    def _path(output_dir: str) -> str:
-        return f"{output_dir}/interval.jsonl"
+        self._timed_from: list[tuple[int, float]] = [(0, time.monotonic())]
 
     def add(self, means: StepMeans, count: int) -> None:
         """Adds the means of `count` steps, as returned by the trainer."""
@@ -267,12 +239,12 @@ def draw_learning_curve(output_dir: str, *metrics: str) -> str | None:
     figure = Figure(figsize=(4 * len(panel_names), 3.5), layout="constrained")
     panels = figure.subplots(1, len(panel_names), squeeze=False)[0]
     for split in ("train", "eval"):
-        of_split = [report for report in reports if report["split"] == split]
+        split_reports = [report for report in reports if report["split"] == split]
         for axes, suffix in zip(panels, panel_names, strict=True):
-            for name in sorted({name for report in of_split for name in report}):
+            for name in sorted({name for report in split_reports for name in report}):
                 if name == suffix or name.endswith(f"_{suffix}"):
                     points = [
-                        (report["step"], report[name]) for report in of_split if name in report
+                        (report["step"], report[name]) for report in split_reports if name in report
                     ]
                     axes.plot(*zip(*points, strict=True), ".-", label=f"{split} {name}")
     for axes in panels:

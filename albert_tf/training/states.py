@@ -29,7 +29,9 @@ class States:
         """Starts to write the state after a step in the background; waits for the previous one."""
         self.wait()
         with tf.device("CPU:0"):
-            copies = {path: tf.identity(each.value) for path, each in self._variables.items()}
+            copies = {
+                path: tf.identity(variable.value) for path, variable in self._variables.items()
+            }
         self._writing = self._writer.submit(self._write, step, copies)
 
     def wait(self) -> None:

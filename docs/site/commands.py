@@ -21,7 +21,7 @@ _ROOT = pathlib.Path(__file__).parents[2]
 sys.path.insert(0, str(_ROOT))
 
 from albert_tf import command_line  # noqa: E402
-from albert_tf.options import flag_name, option_groups  # noqa: E402
+from albert_tf.options import option_groups  # noqa: E402
 
 _MAX_INT32 = 2**31 - 1  # no upper limit
 _VALUES = {str: "text", int: "integer", float: "number", bool: "boolean", tuple: "list"}
@@ -59,7 +59,7 @@ def _script(function: Callable[[], None]) -> str:
 
 
 def _entry(field: dataclasses.Field, kind: typing.Any) -> str:
-    name = flag_name(field)
+    name = field.name
     facts = ", ".join(_facts(field, kind))
     # A flag in a sentence, such as --do_train
     description = re.sub(r"--\w+(=[\w-]+)?", r"`\g<0>`", field.metadata["description"])

@@ -410,6 +410,12 @@ def test_indices_of_several_files(tmp_path, encoder):
     assert_refused(encoder, other, r"index.json: lists 'more' in .*, which does not hold it")
     (folder / "model-00002-of-00002.safetensors").unlink()
     assert_refused(encoder, folder, r"model-00002-of-00002.safetensors: cannot be read")
-    for content in ("[]", "{}", '{"weight_map": {}}', '{"weight_map": ["a"]}'):
+    faults = {
+        "[]": "it is a list, expected an object",
+        "{}": "weight_map is missing",
+        '{"weight_map": {}}': "weight_map is empty",
+        '{"weight_map": ["a"]}': "weight_map is a list",
+    }
+    for content, fault in faults.items():
         index.write_text(content)
-        assert_refused(encoder, folder, r"index.json: expected an object with a 'weight_map'")
+        assert_refused(encoder, folder, f"index.json: {fault}")

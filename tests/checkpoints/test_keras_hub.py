@@ -46,7 +46,7 @@ def test_a_classifiers_preset_with_its_vocabulary_is_a_whole_model(tmp_path):
     assert len(AlbertTokenizer.from_preset(path).pieces) == 150
 
     output = str(tmp_path / "converted")
-    options = {"to": "hugging_face", "output_checkpoint": output, "from_": "keras_hub"}
+    options = {"to": "hugging_face", "output_checkpoint": output}
     run(ConversionOptions(init_checkpoint=path, **options))
     again = albert_tf.load(output)
     assert_same_weights(again.model, loaded.model)

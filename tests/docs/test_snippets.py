@@ -14,7 +14,6 @@ from unittest import mock
 import pytest
 
 from albert_tf import command_line, commands
-from albert_tf.options import flag_name
 from tests.docs import server
 from tests.docs.snippets import PAGES, ROOT, read_blocks
 from tests.helpers import slow_except
@@ -78,9 +77,7 @@ def test_flags_exist(page, monkeypatch):
         for name, arguments in re.findall(rf"\b({'|'.join(server.COMMANDS)})\b([^|]*)", command):
             getattr(commands, server.COMMANDS[name])()
             fields = dataclasses.fields(run.call_args.args[0])
-            known = {
-                flag for field in fields for flag in (flag_name(field), f"no{flag_name(field)}")
-            }
+            known = {flag for field in fields for flag in (field.name, f"no{field.name}")}
             unknown = set(re.findall(r"(?<=\s)--(\w+)", arguments)) - known
             assert not unknown, f"{page}:{line}: {name}"
 

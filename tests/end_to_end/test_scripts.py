@@ -13,7 +13,6 @@ import tomllib
 import pytest
 
 from albert_tf import command_line
-from albert_tf.options import flag_name
 from albert_tf.tasks.fine_tuning.run import run
 from tests.end_to_end.runs import as_arguments, read_reports, wait_for, write_flags
 from tests.helpers import ROOT, slow_except
@@ -60,7 +59,7 @@ def test_script_and_command_run_the_same_task(script, monkeypatch):
     assert others == others_of_command
     assert options_class.__name__ == of_command.__name__
     task, description, main_flags = others
-    names = {flag_name(field) for field in dataclasses.fields(options_class)}
+    names = {field.name for field in dataclasses.fields(options_class)}
     assert flag in names
     assert names.issuperset(main_flags)
     assert len(main_flags) <= 10

@@ -5,11 +5,11 @@ import pytest
 
 from albert_tf.evaluation.squad_answers import RankedAnswers, ScoredAnswer, evaluate_answers
 from albert_tf.evaluation.squad_metrics import (
+    add_margin,
     evaluate_v1,
     normalize_answer,
     score_answers,
     search_threshold,
-    with_margin,
 )
 from tests.helpers import shared_path
 
@@ -97,7 +97,7 @@ def test_searched_threshold_is_the_lowest_best_one(seed):
 
 def test_margin_keeps_the_answered_questions():
     odds = {"a": -3.0, "b": 1.0, "c": 2.0, "d": 2.0}
-    assert with_margin(1.0, odds) == 1.5
-    assert with_margin(2.0, odds) == 2.0
+    assert add_margin(1.0, odds) == 1.5
+    assert add_margin(2.0, odds) == 2.0
     below = np.nextafter(-3.0, -np.inf)
-    assert with_margin(below, odds) == below
+    assert add_margin(below, odds) == below

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.data.fine_tuning.tsv import Columns, read_examples
-from albert_tf.export.openvino_text import add_text_tokenizer
+from albert_tf.export.openvino_text import add_tokenizer
 from albert_tf.export.runtimes import convert_to_openvino
 from albert_tf.export.saved_models import INPUTS, trace
 from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer, train_vocabulary
@@ -42,7 +42,7 @@ class Incremented(tf.Module):
 def tokenize(tokenizer, texts):
     """The ids that the tokenizer inside a model gives texts, without [CLS], [SEP] and padding."""
     model = convert_to_openvino(Incremented())
-    model = add_text_tokenizer(model, tokenizer, max_seq_length=4096, pairs=False)
+    model = add_tokenizer(model, tokenizer, ("text_a",), max_seq_length=4096)
     outputs = openvino.Core().compile_model(model, "CPU")({"text_a": np.array(texts)})
     rows = zip(outputs["incremented"] - 1, outputs["lengths"], strict=True)
     return [row[1 : length - 1].tolist() for row, length in rows]

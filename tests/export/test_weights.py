@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from albert_tf.export.saved_models import IdsModel
-from albert_tf.export.weights import in_float32, make_exported_weights
+from albert_tf.export.weights import float32_model, make_exported_weights
 from albert_tf.models import AlbertEncoder
 from tests.export.kinds import LARGER_THAN_ITS_GRAPH, MAX_SEQ_LENGTH, OF_NAMES, export_kind
 from tests.export.runtimes import need, run_loaded, run_onnx, run_openvino, run_tflite
@@ -63,7 +63,7 @@ def test_weights_are_stored_once(form, dtype, weights, least, most, bound, token
     length = MAX_SEQ_LENGTH if form == "tflite" else 11
     inputs = random_inputs(length=length, vocab_size=1500)
     received = run(str(folder), inputs)
-    for name, values in in_float32(model)(inputs).items():
+    for name, values in float32_model(model)(inputs).items():
         np.testing.assert_allclose(received[name], values, rtol=0, atol=bound, err_msg=name)
     assert model.compute_dtype == dtype.removeprefix("mixed_")
     assert {weight.dtype for weight in model.weights} == {"float32"}

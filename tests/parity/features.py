@@ -7,7 +7,7 @@ import numpy as np
 from albert_tf.data.batches import make_batch
 from albert_tf.data.fine_tuning.features import Features, encode_choices, encode_examples
 from albert_tf.data.fine_tuning.race import examples_of_article
-from albert_tf.data.fine_tuning.tsv import Example, Scores
+from albert_tf.data.fine_tuning.tsv import Example, ScoreRange
 from tests.helpers import shared_path
 from tests.parity.difference import Difference, count_unequal
 from tests.parity.original import official_tokenizer, read_json, without_normalization
@@ -25,7 +25,7 @@ def compare_job(job_name: str) -> list[Difference]:
     job = read_json("finetune_features/glue.json")[job_name]
     texts = read_json("finetune_features/glue_texts.json")[job_name]
     golden = np.load(shared_path("golden/finetune_features/glue.npz"))
-    labels = Scores() if job["label_list"] == [None] else job["label_list"]
+    labels = ScoreRange() if job["label_list"] == [None] else job["label_list"]
     examples = [
         Example(guid, text_a, text_b, str(label))
         for guid, (text_a, text_b), label in zip(job["guid"], texts, job["label"], strict=True)

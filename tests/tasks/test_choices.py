@@ -12,7 +12,7 @@ from albert_tf.conversion import save_model
 from albert_tf.kinds import Classification, MultipleChoice, TokenClassification
 from albert_tf.model_folder import read_own
 from albert_tf.sources import find_model
-from albert_tf.tasks.fine_tuning.choices import Choice, choose, choose_length, with_length
+from albert_tf.tasks.fine_tuning.choices import Choice, choose, choose_length, set_length
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.run import run
 from tests.helpers import refused
@@ -75,9 +75,9 @@ def test_length_leaves_nearly_all_texts_whole(data):
     tags = TokenClassification(labels=("O", "B-A", "I-A"))
     assert choose_length(tags, tags.make_examples(texts), tokenizer, 512, seed=0) == 128
     # What depends on the length follows it, unless it was given.
-    assert with_length(MultipleChoice(), 512).max_qa_length == 128
-    assert with_length(MultipleChoice(max_qa_length=9), 512).max_qa_length == 9
-    assert with_length(tags, 64).doc_stride == 32
+    assert set_length(MultipleChoice(), 512).max_qa_length == 128
+    assert set_length(MultipleChoice(max_qa_length=9), 512).max_qa_length == 9
+    assert set_length(tags, 64).doc_stride == 32
 
 
 def plain(data, folder, **changes):

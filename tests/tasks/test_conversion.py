@@ -50,8 +50,7 @@ def model(tmp_path):
 
 
 def convert(source, to, output, **options):
-    output = None if output is None else str(output)
-    files = {"init_checkpoint": str(source), "output_checkpoint": output}
+    files = {"init_checkpoint": str(source), "output_checkpoint": str(output)}
     return run(ConversionOptions(to=to, **files, **options))
 
 
@@ -103,14 +102,8 @@ EXISTS = r"--output_checkpoint: '.*out.*' exists already"
 @pytest.mark.parametrize(
     ("make", "changes", "message"),
     [
-        (of("encoder"), {"from_": "tf1"}, r"^--from=tf1: .*ours has the format hugging_face"),
-        (as_tf1, {"from_": "hugging_face"}, "^--from=hugging_face: .*there has the format tf1"),
-        (of("token classifier"), {"dry_run": True}, "has no model with such"),
-        (
-            of("conditional span labeler"),
-            {"dry_run": True, **HUGGING_FACE},
-            "has no model with such",
-        ),
+        (of("token classifier"), {}, "has no model with such"),
+        (of("conditional span labeler"), HUGGING_FACE, "has no model with such"),
         (
             of("encoder"),
             {"spm_model_file": "words/150.model"},
@@ -174,19 +167,10 @@ def test_brightmarts_published_config_becomes_one_that_loads(tmp_path):
     write_checkpoint(str(tmp_path / "theirs"), brightmart_pretrainer()[1])
     tiny_config(embedding_size=16).to_json_file(str(tmp_path / "albert_config.json"))
     output = tmp_path / "out"
-    convert(tmp_path / "theirs", "hugging_face", output, from_="brightmart")
+    convert(tmp_path / "theirs", "hugging_face", output)
     config = read_config(str(output / "config.json"))
     assert config == tiny_config(embedding_size=48)
     assert load_checkpoint(AlbertPretrainer(AlbertEncoder(config)), str(output)).missing == ()
-
-
-@pytest.mark.usefixtures("model")
-def test_dry_run_shows_the_names_and_writes_nothing(tmp_path, capsys):
-    before = sorted(tmp_path.iterdir())
-    convert_ours(tmp_path, dry_run=True)
-    convert_ours(tmp_path, dry_run=True, output=None)
-    assert sorted(tmp_path.iterdir()) == before
-    assert capsys.readouterr().out.count("cls/predictions/output_bias") == 2
 
 
 @pytest.mark.parametrize("to", slow_except(TARGETS, "tf1"))
@@ -319,8 +303,8 @@ def test_wordpiece_vocabulary_goes_along(tmp_path):
     for key in ("strip_accents", "tokenize_chinese_chars", "word_tokenizer_type"):
         change_json(theirs / "tokenizer_config.json", **{key: False})
         with refused(f"tokenizer_config.json: key '{key}' is False; with"):
-            convert(theirs, "tf1", None, dry_run=True)
-        convert(theirs, "tf1", None, dry_run=True, do_lower_case=True)
+            convert(theirs, "tf1", tmp_path / key / "ckpt")
+        convert(theirs, "tf1", tmp_path / key / "ckpt", do_lower_case=True)
         change_json(theirs / "tokenizer_config.json", **{key: None})
 
 

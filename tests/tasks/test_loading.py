@@ -251,7 +251,7 @@ OF_REGRESSION = {"kind": "regression", "class_weights": None, "weights": None}
     ("changes", "message"),
     [
         ({"kind": "ordinal"}, r"unknown kind 'ordinal'; expected classification, reg"),
-        ({"kind": None}, "expected an object with the key 'kind', as --do_train wri"),
+        ({"kind": None}, "kind is missing, expected a text"),
         ({**OF_REGRESSION, "labels": 7}, "labels=7: expected tuple"),
         ({"max_seq_length": "64"}, r"max_seq_length='64': expected int$"),
         ({"max_seq_length": 4}, r"max_seq_length=4: expected at least 5$"),

@@ -64,7 +64,9 @@ GLUE = functools.partial(
 TRAINED = functools.partial(FineTuningOptions, output_dir="out", predict_file="-")
 EXPORT = {"export_dir": "x"}
 OPENVINO_INT8 = {**EXPORT, "export_format": "openvino", "export_weights": "int8"}
-CONVERSION = functools.partial(ConversionOptions, init_checkpoint="ckpt", to="tf1")
+CONVERSION = functools.partial(
+    ConversionOptions, init_checkpoint="ckpt", to="tf1", output_checkpoint="out"
+)
 FLOAT16 = {"output_checkpoint": "x", "output_dtype": "float16"}
 EMBEDDING = functools.partial(EmbeddingOptions, model="x")
 LINES = {"input_file": "-", "output_file": "x.npy"}
@@ -102,7 +104,6 @@ LINES = {"input_file": "-", "output_file": "x.npy"}
         (DATA, {**NO_VOCABULARY, "vocab_file": "v"}, "--train_vocab: expected --spm_model_f"),
         (DATA, {"train_vocab": False, "keep_accents": True}, "--keep_accents: expected --train_v"),
         (DATA, {"runner_options": ("--region=r",)}, "--runner_options: expected a --runner of Apa"),
-        (CONVERSION, {}, "expected --output_checkpoint or --dry_run"),
         (CONVERSION, {"output_checkpoint": "x/"}, "--output_checkpoint=x/: expected the prefix"),
         (CONVERSION, FLOAT16, "--output_dtype=float16: expected --to=hugging_face or onnx$"),
         (EMBEDDING, {}, "expected --output_file or --export_dir; received neith"),

@@ -13,6 +13,7 @@ import tensorflow as tf
 from tensorboard.compat.proto import event_pb2
 
 import albert_tf
+from albert_tf import training
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion import save_model
 from albert_tf.errors import InputError, StoppedError
@@ -162,8 +163,8 @@ def test_bad_record_ends_the_run_with_one_line(language_data, tmp_path):
 
 
 def test_few_records_devices_and_updates_are_said(language_data, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(common, "make_strategy", lambda *_: make_strategy("one_device"))
-    monkeypatch.setattr(pretraining_run, "train", lambda *_: None)
+    monkeypatch.setattr(training, "make_strategy", lambda *_: make_strategy("one_device"))
+    monkeypatch.setattr(training, "train", lambda *_: None)
     _, changes = write_few(tmp_path, 11)
     changes |= {"distribution_strategy": "mirrored", "num_train_steps": 5}
     changes["eval_input_file"] = changes["input_file"]
@@ -270,8 +271,8 @@ def test_steps_are_compiled_on_a_gpu_by_default(
     def make_evaluator(options, *_):
         raise InputError(f"jit_compile {options.jit_compile}")
 
-    monkeypatch.setattr(pretraining_run, "has_gpu", lambda: True)
-    monkeypatch.setattr(pretraining_run, "make_evaluator", make_evaluator)
+    monkeypatch.setattr(training, "has_gpu", lambda: True)
+    monkeypatch.setattr(common, "make_evaluator", make_evaluator)
     with refused(f"jit_compile {compiles}"):
         run(make_options(language_data, tmp_path / "out", jit_compile=given))
 

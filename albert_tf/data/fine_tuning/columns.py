@@ -84,7 +84,7 @@ def choice_names(count: int) -> list[str]:
     return [_CHOICE + letter for letter in string.ascii_lowercase[:count]]
 
 
-def label_names(table: Table) -> tuple[str, ...]:
+def find_label_names(table: Table) -> tuple[str, ...]:
     """Returns the names of the labels of which a row may have any number; () if it has one label.
 
     They are those of the columns `label_<name>`, or the places in vectors of 0 and 1.
@@ -108,7 +108,7 @@ def join_labels(table: Table, names: Sequence[str]) -> Table:
 
     A table that has neither is returned as it is. `names` are those of the training set, if known.
     """
-    found = label_names(table)
+    found = find_label_names(table)
     if not found:
         return table
     names = names or found
@@ -183,7 +183,7 @@ def _find_texts(table: Table, pairs: Sequence[tuple[str, str]]) -> tuple[str, st
         return _named(table, "text_column"), second and _named(table, "text_pair_column")
     if names.text_pair_column:
         raise InputError("--text_pair_column: expected --text_column, too")
-    columns = _by_usual_name(table)
+    columns = _usual_columns(table)
     found = [pair for pair in pairs if set(pair) <= set(columns)]
     firsts = [name for name in _TEXTS if name in columns]
     others = [name for name in firsts if not any(name in pair for pair in found)]
@@ -208,7 +208,7 @@ def _find_label(table: Table, optional: bool) -> str | None:
         if optional and table.names.label_column not in table.columns:
             return None
         return _named(table, "label_column")
-    columns = _by_usual_name(table)
+    columns = _usual_columns(table)
     found = [columns[name] for name in _LABELS if name in columns]
     if not found and len(single := _label_columns(table)) == 1:
         return single[0]
@@ -233,7 +233,7 @@ def _named(table: Table, flag: str) -> str:
     return name
 
 
-def _by_usual_name(table: Table) -> dict[str, str]:
+def _usual_columns(table: Table) -> dict[str, str]:
     """Returns the columns by their names in lower case."""
     columns = {}
     for column in table.columns:

@@ -11,22 +11,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from albert_tf.data.fine_tuning.packing import (
-    check_max_seq_length,
-    choice_lengths,
-    count_windows,
-    join_choice,
-    pair_lengths,
-    window_begin,
-)
 from albert_tf.data.fine_tuning.tsv import (
     LABEL_SEPARATOR,
     Example,
     Labels,
-    LabelSets,
-    Scores,
+    MultiLabels,
+    ScoreRange,
 )
-from albert_tf.tokenization import Tokenizer
+from albert_tf.tokenization import Tokenizer, packing
 
 # Bounds the memory of Python's lists of ids, which take ten times that of the arrays.
 _EXAMPLES_AT_ONCE = 8192
@@ -120,7 +112,7 @@ def encode_examples(
 
     def cut(length_a: int, length_b: int) -> tuple[int, int]:
         special_tokens = 3 if length_b else 2
-        return pair_lengths(length_a, length_b, max_seq_length - special_tokens)
+        return packing.pair_lengths(length_a, length_b, max_seq_length - special_tokens)
 
     pairs = ((example.text_a, example.text_b or "") for example in examples)
     return _encode(pairs, tokenizer, cut, _named_labels(examples, labels))
@@ -139,15 +131,17 @@ def encode_long_texts(
     for first in range(0, len(examples), _EXAMPLES_AT_ONCE):
         texts = [example.text_a for example in examples[first : first + _EXAMPLES_AT_ONCE]]
         for index, ids in enumerate(tokenizer.encode_batch(texts), first):
-            count = count_windows(len(ids), size)
-            begins = (window_begin(len(ids), count, number) for number in range(count + 1))
+            count = packing.count_windows(len(ids), size)
+            begins = (packing.window_begin(len(ids), count, number) for number in range(count + 1))
             for begin, end in itertools.pairwise(begins):
                 input_ids.extend([tokenizer.cls_id, *ids[begin:end], tokenizer.sep_id])
                 lengths.append(end - begin + 2)
                 indices.append(index)
     input_ids, lengths, indices = (np.array(values, np.int32) for values in arrays)
-    of_windows = {name: each[indices] for name, each in _named_labels(examples, labels).items()}
-    return WindowFeatures(input_ids, lengths, lengths, of_windows, example_indices=indices)
+    window_labels = {
+        name: values[indices] for name, values in _named_labels(examples, labels).items()
+    }
+    return WindowFeatures(input_ids, lengths, lengths, window_labels, example_indices=indices)
 
 
 def encode_choices(
@@ -165,12 +159,14 @@ def encode_choices(
     All examples have a label, or none. `labels` are the letters of the choices, of which all have the
     same number.
     """
-    check_max_seq_length(max_seq_length, max_qa_length + 4, "[CLS] a [SEP] max_qa_length [SEP]")
+    packing.check_max_seq_length(
+        max_seq_length, max_qa_length + 4, "[CLS] a [SEP] max_qa_length [SEP]"
+    )
     cut = functools.partial(
-        choice_lengths, max_seq_length=max_seq_length, max_qa_length=max_qa_length
+        packing.choice_lengths, max_seq_length=max_seq_length, max_qa_length=max_qa_length
     )
     pairs = (
-        (example.text_a, join_choice(example.text_b or "", choice))
+        (example.text_a, packing.join_choice(example.text_b or "", choice))
         for example in examples
         for choice in example.choices
     )
@@ -221,7 +217,7 @@ def _encode(
     return Features(*texts, labels, num_truncated=num_truncated)
 
 
-def without_padding(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def strip_padding(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Returns `input_ids`, `lengths` and `first_lengths` of `Features` for inputs, int32 (t, S) each."""
     lengths, second_lengths = (
         inputs[name].sum(axis=1, dtype=np.int32) for name in ("input_mask", "segment_ids")
@@ -243,9 +239,9 @@ def label_ids(examples: Sequence[Example], labels: Labels) -> np.ndarray | None:
     """Returns the labels of n examples as `Features.labels` has them; None if they have none."""
     if not examples or examples[0].label is None:
         return None
-    if isinstance(labels, Scores):
+    if isinstance(labels, ScoreRange):
         return np.array([float(example.label) for example in examples], np.float32)
-    if isinstance(labels, LabelSets):
+    if isinstance(labels, MultiLabels):
         rows = [example.label.split(LABEL_SEPARATOR) for example in examples]
         return np.array([[name in row for name in labels.names] for row in rows], np.float32)
     class_ids = {label: class_id for class_id, label in enumerate(labels)}

@@ -12,15 +12,18 @@ from keras import ops
 
 from albert_tf import files
 from albert_tf.backends import BACKEND, require_tensorflow
-from albert_tf.data.fine_tuning.packing import check_max_seq_length, encode_in_graph
 from albert_tf.errors import InputError
 from albert_tf.tokenization import AlbertTokenizer, Tokenizer, WordPieceTokenizer
 from albert_tf.tokenization.in_graph import make_graph_tokenizer
 from albert_tf.tokenization.interface import check_tokenizer
+from albert_tf.tokenization.packing import check_max_seq_length, encode_in_graph
 
 Padding = Literal["longest", "max_length"]
 
-_TOKENIZERS = {each.__name__: each for each in (AlbertTokenizer, WordPieceTokenizer)}
+_TOKENIZERS = {
+    tokenizer_class.__name__: tokenizer_class
+    for tokenizer_class in (AlbertTokenizer, WordPieceTokenizer)
+}
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")

@@ -3,18 +3,20 @@
 import dataclasses
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from albert_tf import files
 from albert_tf.data.fine_tuning.tsv import Example, Labels, check_label
 from albert_tf.errors import InputError
 from albert_tf.lazy import LazyModule
+from albert_tf.options import check_layout
 
 tf = LazyModule("tensorflow")
 
 LEVELS = ("middle", "high")
 _NUM_CHOICES = 4
+_ARTICLE = {"id": str, "article": str, "questions": [str], "options": [[str]]}
 _FOLDER = "RACE"  # in the published archive
 
 
@@ -75,7 +77,10 @@ def examples_of_article(
     `article`, and for each question an entry in `questions`, in `options`, four texts, and in `answers`,
     a letter; one of a test set may lack `answers`. `place` is where it is from, for messages.
     """
-    _check_form(place, article, split)
+    answers = "answers?" if split == "test" else "answers"
+    check_layout(article, {**_ARTICLE, answers: [str]}, f"{place}: not an article of RACE")
+    if not article["article"].strip():
+        raise InputError(f"{place}: the article is empty")
     questions, options = article["questions"], article["options"]
     answers = article.get("answers", [None] * len(questions))
     if not len(questions) == len(options) == len(answers):
@@ -86,36 +91,13 @@ def examples_of_article(
     examples = []
     rows = zip(questions, options, answers, strict=True)
     for number, (question, choices, answer) in enumerate(rows):
-        of_question = f"{place}, question {number + 1}"
-        if not _is_texts(choices) or len(choices) != _NUM_CHOICES:
-            raise InputError(f"{of_question}: received the options {choices!r}; expected 4 texts")
+        question_place = f"{place}, question {number + 1}"
+        if len(choices) != _NUM_CHOICES:
+            raise InputError(
+                f"{question_place}: received the options {choices!r}; expected 4 texts"
+            )
         if answer is not None:
-            check_label(of_question, answer, labels)
+            check_label(question_place, answer, labels)
         guid, texts = f"{article['id']}-{number}", (article["article"], question)
         examples.append(Example(guid, *texts, answer, choices=tuple(choices), subset=level))
     return examples
-
-
-def _is_texts(values: Any) -> bool:
-    return isinstance(values, list) and all(isinstance(value, str) for value in values)
-
-
-# Members of an article: what they are, and the check.
-_FORMS = {
-    "id": ("a text", lambda value: isinstance(value, str)),
-    "article": ("a text", lambda value: isinstance(value, str)),
-    "questions": ("a list of texts", _is_texts),
-    "options": ("a list of lists", lambda value: isinstance(value, list)),
-    "answers": ("a list of texts", _is_texts),
-}
-
-
-def _check_form(place: str, article: Any, split: str) -> None:
-    if not isinstance(article, Mapping):
-        raise InputError(f"{place}: not an article of RACE: expected an object in braces")
-    for name, (form, is_as_expected) in _FORMS.items():
-        may_lack = name == "answers" and split == "test" and name not in article
-        if not may_lack and not is_as_expected(article.get(name)):
-            raise InputError(f"{place}: not an article of RACE: expected '{name}', {form}")
-    if not article["article"].strip():
-        raise InputError(f"{place}: the article is empty")

@@ -9,28 +9,17 @@ import dataclasses
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 from albert_tf import files
 from albert_tf.data.fine_tuning.tables import Table, is_missing, is_table
 from albert_tf.data.fine_tuning.tfds import load_dataset
 from albert_tf.errors import InputError
+from albert_tf.options import check_layout
 
 # Number of ids that a message names.
 _IDS_SHOWN = 5
 
-# Names of the types in JSON.
-_TYPE_NAMES = {
-    dict: "an object",
-    list: "a list",
-    str: "a text",
-    int: "a whole number",
-    float: "a number with a point",
-    bool: "true or false",
-    type(None): "null",
-    object: "missing",
-}
-_MISSING = object()
 # Members of SQuAD's articles and passages, by which lists of these differ from rows.
 _QUESTION_LISTS = frozenset({"paragraphs", "qas"})
 
@@ -54,8 +43,8 @@ class SquadExample:
 
     def is_at_offset(self, answer: Answer) -> bool:
         """Returns whether the text of an answer is in the passage at the answer's offset."""
-        there = answer.start >= 0 and self.context.startswith(answer.text, answer.start)
-        return there and bool(answer.text.strip())
+        is_there = answer.start >= 0 and self.context.startswith(answer.text, answer.start)
+        return is_there and bool(answer.text.strip())
 
     @property
     def found_answer(self) -> Answer | None:
@@ -99,7 +88,7 @@ def read_questions(
         if isinstance(answers, list) and all(isinstance(answer, Mapping) for answer in answers):
             names = _ROW_ANSWERS["answers"]
             record["answers"] = {name: [answer.get(name) for answer in answers] for name in names}
-        _check_layout(record, layout, place)
+        check_layout(record, layout, f"{place}: not SQuAD")
         if not labelled:
             record["answers"] = None  # of any form
         elif len(record["answers"]["text"]) != len(record["answers"]["answer_start"]):
@@ -161,7 +150,8 @@ def read_squad(path: str, labelled: bool = True, training: bool = False) -> list
     if isinstance(content, list):
         has_articles = all(isinstance(part, dict) and "paragraphs" in part for part in content)
         content = {"data": content if has_articles else [{"paragraphs": content}]}
-    _check_layout(content, {"data": [{"paragraphs": [{"context": str, "qas": [question]}]}]}, path)
+    layout = {"data": [{"paragraphs": [{"context": str, "qas": [question]}]}]}
+    check_layout(content, layout, f"{path}: not SQuAD")
     examples = []
     places: dict[str, str] = {}
     for article_number, article in enumerate(content["data"]):
@@ -172,32 +162,12 @@ def read_squad(path: str, labelled: bool = True, training: bool = False) -> list
                 id_ = _unique_id(places, given, place, where, training)
                 texts = id_, question["question"], paragraph["context"]
                 found = question.get("answers", ())
-                answers = tuple(Answer(each["text"], each["answer_start"]) for each in found)
+                answers = tuple(Answer(answer["text"], answer["answer_start"]) for answer in found)
                 is_impossible = question.get("is_impossible", False)
                 examples.append(SquadExample(*texts, answers, is_impossible))
     if not examples:
         raise InputError(f"{path}: holds no question")
     return examples
-
-
-def _check_layout(value: Any, layout: Any, path: str, place: str = "") -> None:
-    """Checks the type of a value of JSON, and its parts by those of `layout`."""
-    expected = get_args(layout) or (layout if isinstance(layout, type) else type(layout),)
-    if type(value) not in expected:  # in Python `True` is an `int`
-        raise InputError(
-            f"{path}: not SQuAD: {place or 'the file'} is "
-            f"{_TYPE_NAMES.get(type(value), type(value).__name__)}, "
-            f"expected {' or '.join(_TYPE_NAMES[each] for each in expected)}"
-        )
-    if isinstance(layout, list):
-        for number, item in enumerate(value):
-            _check_layout(item, layout[0], path, f"{place}[{number}]")
-    if isinstance(layout, dict):
-        for key, of_member in layout.items():
-            name = key.removesuffix("?")
-            if name in value or name == key:
-                of_place = f"{place}.{name}".removeprefix(".")
-                _check_layout(value.get(name, _MISSING), of_member, path, of_place)
 
 
 def read_squad_tfds(builder: str, split: str, data_dir: str | None) -> list[SquadExample]:

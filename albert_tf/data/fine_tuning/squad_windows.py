@@ -10,9 +10,15 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.fine_tuning.features import WindowFeatures, concatenate, without_padding
+from albert_tf.data.fine_tuning.features import WindowFeatures, concatenate, strip_padding
 from albert_tf.data.fine_tuning.squad_questions import Answer, SquadExample
-from albert_tf.data.fine_tuning.windows import Windows, chunks, cut_into_arrays, in_rows, tokenize
+from albert_tf.data.fine_tuning.windows import (
+    Windows,
+    chunks,
+    cut_into_arrays,
+    ragged_rows,
+    tokenize,
+)
 from albert_tf.progress import SECONDS_WITHOUT_PROGRESS, Progress
 from albert_tf.tokenization import Tokenizer
 from albert_tf.tokenization.in_graph import TokensWithOffsets
@@ -54,8 +60,8 @@ class SquadWindows(WindowFeatures):
             padded[mask] = values[tokens]
             return padded
 
-        of_tokens = self.token_starts, self.token_ends, self.token_is_max_context
-        return Windows(self.example_indices[rows], *map(pad, of_tokens))
+        token_columns = self.token_starts, self.token_ends, self.token_is_max_context
+        return Windows(self.example_indices[rows], *map(pad, token_columns))
 
 
 def encode_windows(
@@ -94,32 +100,34 @@ def _encode_chunk(
 ) -> dict[str, np.ndarray]:
     """Returns the fields of `SquadWindows` and its labels by name, int32."""
     # Many questions have the same passage.
-    numbers = {text: number for number, text in enumerate({each.context: 0 for each in examples})}
+    numbers = {
+        text: number for number, text in enumerate({example.context: 0 for example in examples})
+    }
     tokens = tokenize(list(numbers), tokenizer)
     rows = np.array([numbers[example.context] for example in examples], np.int64)
     passages = tokens
     if len(numbers) < len(examples):
         passages = TokensWithOffsets(*(tf.gather(values, rows) for values in tokens))
     questions = tokenizer.encode_batch([example.question for example in examples])
-    question_ids = in_rows([ids[:max_query_length] for ids in questions])
+    question_ids = ragged_rows([ids[:max_query_length] for ids in questions])
     rule = tokenizer, max_seq_length, doc_stride
     inputs, windows, tokens = cut_into_arrays(passages, *rule, question_ids)
 
-    answers = [None if each.is_impossible else each.found_answer for each in examples]
+    answers = [None if example.is_impossible else example.found_answer for example in examples]
     places = tokens == _find_tokens(answers, passages)[:, windows.example_indices, None]
     holds_answer = places.any(axis=2).all(axis=0)  # (W,)
     without_answer = [
-        0 if each.is_impossible or answer else UNKNOWN_POSITION
-        for each, answer in zip(examples, answers, strict=True)
+        0 if example.is_impossible or answer else UNKNOWN_POSITION
+        for example, answer in zip(examples, answers, strict=True)
     ]
     absent = np.array(without_answer, int)[windows.example_indices]
     starts, ends = np.where(holds_answer, places.argmax(axis=2), absent)
     mask = inputs["input_mask"] > 0
-    indices, *of_tokens = windows
-    fields = indices, *(values[mask] for values in of_tokens)
+    indices, *token_columns = windows
+    fields = indices, *(values[mask] for values in token_columns)
     labels = starts, ends, ~holds_answer & (absent == 0)
     arrays = {
-        **without_padding(inputs),
+        **strip_padding(inputs),
         **dict(zip(Windows._fields, fields, strict=True)),
         **dict(zip(_LABELS, labels, strict=True)),
     }

@@ -131,10 +131,10 @@ def _split_at_tabs(
         if len(whole) < len(rows):
             print(f"{path}: skipped {len(rows) - len(whole)} incomplete rows", file=sys.stderr)
         rows = whole
-    return _of_fields(path, rows, "cannot be in a text", has_header)
+    return _fields_table(path, rows, "cannot be in a text", has_header)
 
 
-def _of_fields(
+def _fields_table(
     path: str, rows: list[tuple[int, list[str]]], separators: str, has_header: bool = True
 ) -> Table:
     """Makes a table of the numbers of lines and their fields; `separators` is a rule for texts."""
@@ -168,10 +168,10 @@ def _suffix(path: str) -> str:
 
 def _read_path(path: str) -> Table:
     if tf.io.gfile.isdir(path):
-        return _of_rows(path, arrow.read_folder(path))
+        return _rows_table(path, arrow.read_folder(path))
     suffix, content = _suffix(path), decompress(files.read_chunks(path), path)
     if suffix == _PARQUET:
-        return _of_rows(path, arrow.read_parquet(path, b"".join(content)))
+        return _rows_table(path, arrow.read_parquet(path, b"".join(content)))
     lines = files.decode_lines(content, path, files.decode_strictly)
     if suffix in _JSON_LINES:
         first = next(lines, (1, ""))
@@ -179,14 +179,14 @@ def _read_path(path: str) -> Table:
         if first[1].lstrip().startswith("["):
             text = "\n".join(line for _, line in lines)
             values = files.parse_json(text, path, expected=_JSON_LAYOUT)
-            return _of_mappings(path, values, range(len(values)), "")
+            return _mappings_table(path, values, range(len(values)), "")
         filled = [(number, line) for number, line in lines if line.strip()]
         values = [files.parse_json(line, path, number, _JSON_LAYOUT) for number, line in filled]
-        return _of_mappings(path, values, [number for number, _ in filled], "line")
+        return _mappings_table(path, values, [number for number, _ in filled], "line")
     if suffix != ".csv":
         return _read_tabs(path, list(lines))
     first = next(lines, (1, ""))
-    separator = next((each for each in _CSV_SEPARATORS if each in first[1]), ",")
+    separator = next((candidate for candidate in _CSV_SEPARATORS if candidate in first[1]), ",")
     if separator != ",":
         warn(f"{path}: columns are separated by {_CSV_SEPARATORS[separator]}, not by commas")
     return _read_quoted(path, itertools.chain([first], lines), separator)
@@ -226,14 +226,14 @@ def _read_quoted(path: str, lines: Iterator[tuple[int, str]], delimiter: str) ->
         ) from error
     finally:
         csv.field_size_limit(limit)
-    return _of_fields(path, rows, "needs quotes around it")
+    return _fields_table(path, rows, "needs quotes around it")
 
 
-def _of_rows(path: str, rows: Sequence[Any]) -> Table:
-    return _of_mappings(path, rows, range(1, 1 + len(rows)), "row")
+def _rows_table(path: str, rows: Sequence[Any]) -> Table:
+    return _mappings_table(path, rows, range(1, 1 + len(rows)), "row")
 
 
-def _of_mappings(name: str, values: Sequence[Any], numbers: Sequence[int], unit: str) -> Table:
+def _mappings_table(name: str, values: Sequence[Any], numbers: Sequence[int], unit: str) -> Table:
     """Makes a table of mappings, which may differ in their keys."""
     table = Table(name, (), (), numbers, unit)
     for number, value in zip(numbers, values, strict=True):
@@ -258,7 +258,7 @@ def _read_memory(source: Any, name: str) -> Table:
         )
     if hasattr(source, "with_format") and hasattr(source, "__len__"):  # a datasets.Dataset
         rows = arrow.to_mappings(source.with_format("arrow")[:])
-        return _of_mappings(name, rows, range(len(rows)), "")
+        return _mappings_table(name, rows, range(len(rows)), "")
     if hasattr(source, "columns") and hasattr(source, "iloc"):  # a pandas DataFrame
         source = source.to_dict("records")
         while source and all(map(is_missing, source[-1].values())):
@@ -268,7 +268,7 @@ def _read_memory(source: Any, name: str) -> Table:
             f"{name}: received {type(source).__name__}; expected a path, a pandas DataFrame, a "
             "datasets.Dataset or a list of dictionaries"
         )
-    return _of_mappings(name, source, range(len(source)), "")
+    return _mappings_table(name, source, range(len(source)), "")
 
 
 def decode(value: Any) -> Any:

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.data.fine_tuning.conll import WORDS, Sentence, is_conll, read_conll
-from albert_tf.data.fine_tuning.features import Features, concatenate, without_padding
+from albert_tf.data.fine_tuning.features import Features, concatenate, strip_padding
 from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.data.fine_tuning.tags import (
     Span,
@@ -31,7 +31,7 @@ from albert_tf.data.fine_tuning.windows import (
     chunks,
     cut_into_arrays,
     find_words,
-    in_rows,
+    ragged_rows,
     tokenize,
 )
 from albert_tf.errors import InputError, warn
@@ -91,20 +91,20 @@ def collect_labels(texts: Sequence[TaggedText], path: str) -> tuple[str, ...]:
 
 def _read_table(table: Table, split: str, labels: Sequence[str] | None) -> Iterator[TaggedText]:
     rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
-    of_text = table.names.text_column or _find_column(table, ("text", *WORDS))
-    if of_text.lower() in WORDS or isinstance(rows[0].get(of_text), list):
-        yield from make_texts([*_read_words(table, rows, split, of_text)], labels)
+    text_column = table.names.text_column or _find_column(table, ("text", *WORDS))
+    if text_column.lower() in WORDS or isinstance(rows[0].get(text_column), list):
+        yield from make_texts([*_read_words(table, rows, split, text_column)], labels)
         return
-    of_spans = table.names.label_column or _find_column(table, ("spans",))
+    span_column = table.names.label_column or _find_column(table, ("spans",))
     for number, row in zip(table.numbers, rows, strict=True):
-        place, text, spans = table.place(number), row.get(of_text), row.get(of_spans)
+        place, text, spans = table.place(number), row.get(text_column), row.get(span_column)
         if not isinstance(text, str) or not text.strip():
             raise InputError(
-                f"{place}: '{of_text}' is {_shown(text)}; expected a text that is not empty"
+                f"{place}: '{text_column}' is {_shown(text)}; expected a text that is not empty"
             )
         if spans is not None or split != "test":
             if not isinstance(spans, list):
-                raise InputError(f"{place}: '{of_spans}' is {_shown(spans)}; expected a list")
+                raise InputError(f"{place}: '{span_column}' is {_shown(spans)}; expected a list")
             spans = _read_spans(place, text, spans, labels)
         yield TaggedText(f"{split}-{number}", text, spans=spans)
 
@@ -115,14 +115,14 @@ def _find_column(table: Table, names: Sequence[str]) -> str:
 
 
 def _read_words(
-    table: Table, rows: Sequence[Mapping[str, Any]], split: str, of_words: str
+    table: Table, rows: Sequence[Mapping[str, Any]], split: str, word_column: str
 ) -> Iterator[Sentence]:
-    names = [of_words, table.names.label_column or _find_column(table, _TAGS)]
+    names = [word_column, table.names.label_column or _find_column(table, _TAGS)]
     for number, row in zip(table.numbers, rows, strict=True):
         place, (words, tags) = table.place(number), map(row.get, names)
         columns = [words] if tags is None and split == "test" else [words, tags]
         for name, column in zip(names, columns, strict=False):
-            if not (isinstance(column, list) and all(isinstance(each, str) for each in column)):
+            if not (isinstance(column, list) and all(isinstance(item, str) for item in column)):
                 raise InputError(f"{place}: '{name}' is {_shown(column)}; expected a list of texts")
         if not words or len(set(map(len, columns))) > 1:
             counts = " and ".join(str(len(column)) for column in columns)
@@ -134,11 +134,11 @@ def _read_spans(
     place: str, text: str, values: Sequence[Any], labels: Sequence[str] | None
 ) -> tuple[Span, ...]:
     spans = sorted(_read_span(place, text, value, labels) for value in values)
-    for one, other in itertools.pairwise(spans):
-        if other.start < one.end:
+    for before, after in itertools.pairwise(spans):
+        if after.start < before.end:
             raise InputError(
-                f"{place}: the spans {one.start} to {one.end} and {other.start} to {other.end} cross "
-                "each other; expected spans without a common character"
+                f"{place}: the spans {before.start} to {before.end} and {after.start} to {after.end} "
+                "cross each other; expected spans without a common character"
             )
     return tuple(spans)
 
@@ -250,12 +250,12 @@ def encode_tagged(
             texts = [example.text_a for example in examples[chunk]]
             tokens = tokenize(texts, tokenizer)
             inputs, windows, _ = cut_into_arrays(tokens, tokenizer, max_seq_length, doc_stride)
-            parts.append(without_padding(inputs))
+            parts.append(strip_padding(inputs))
             # Windows that score consecutive tokens are in order.
             is_scored = windows.token_is_max_context[inputs["input_mask"] > 0]
             places = count + np.flatnonzero(is_scored)
             count += len(is_scored)
-            characters = in_rows([[*map(ord, text)] for text in texts])
+            characters = ragged_rows([[*map(ord, text)] for text in texts])
             firsts, numbers, *limits = map(np.asarray, find_words(tokens, characters, tables))
             words.append((places[firsts], chunk.start + numbers, *limits))
             progress.update(len(texts))
@@ -264,10 +264,10 @@ def encode_tagged(
     if examples and examples[0].spans is not None:
         table = TagTable.from_tags(tags)
         bounds = np.searchsorted(words.texts, np.arange(len(examples) + 1))
-        of_texts = itertools.starmap(slice, itertools.pairwise(bounds))
+        text_slices = itertools.starmap(slice, itertools.pairwise(bounds))
         labels = [
             tag_words(words.starts[part], words.ends[part], example.spans, table)
-            for example, part in zip(examples, of_texts, strict=True)
+            for example, part in zip(examples, text_slices, strict=True)
         ]
         token_labels["label_ids"] = np.full(count, -1, np.int32)
         token_labels["label_ids"][words.tokens] = np.concatenate(labels)

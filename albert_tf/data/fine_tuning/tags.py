@@ -145,7 +145,7 @@ class TagTable:
     closes: np.ndarray  # whether a tag always ends a span, as E and S do: bool (k,)
     # The tag of a word in a span by its label, by whether it is the first word, and by whether it is the
     # last: int32 (labels, 2, 2).
-    of_words: np.ndarray
+    word_tags: np.ndarray
 
     @classmethod
     def from_tags(cls, tags: Sequence[str]) -> Self:
@@ -158,19 +158,22 @@ class TagTable:
                 )
         labels = tuple(dict.fromkeys(label for _, label in parts if label))
         prefixes = _PREFIXES[scheme_of(tags)]
-        expected = {OUTSIDE, *(f"{each}-{name}" for name in labels for each in prefixes.values())}
+        expected = {
+            OUTSIDE,
+            *(f"{prefix}-{name}" for name in labels for prefix in prefixes.values()),
+        }
         if missing := sorted(expected.difference(tags)):
             raise InputError(f"labels: received no {', '.join(missing)}; expected all tags")
-        of_words = np.zeros((len(labels), 2, 2), np.int32)
+        word_tags = np.zeros((len(labels), 2, 2), np.int32)
         for number, label in enumerate(labels):
             for place, prefix in prefixes.items():
-                of_words[(number, *map(int, place))] = tags.index(f"{prefix}-{label}")
+                word_tags[(number, *map(int, place))] = tags.index(f"{prefix}-{label}")
         return cls(
             labels,
             np.array([labels.index(name) if name else -1 for _, name in parts], np.int32),
             np.array([prefix in ("B", "S") for prefix, _ in parts]),
             np.array([prefix in ("E", "S") for prefix, _ in parts]),
-            of_words,
+            word_tags,
         )
 
 
@@ -213,5 +216,5 @@ def tag_words(
     is_last = number != np.concatenate([number[1:], [-1]])
     inside = number >= 0
     places = labels[number], is_first.astype(int), is_last.astype(int)
-    tags[inside] = table.of_words[places][inside]
+    tags[inside] = table.word_tags[places][inside]
     return tags

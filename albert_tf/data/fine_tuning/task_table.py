@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from albert_tf.data.fine_tuning.race import LEVELS, RaceFolders
-from albert_tf.data.fine_tuning.tsv import Columns, Example, Labels, Scores, read_examples
+from albert_tf.data.fine_tuning.tsv import Columns, Example, Labels, ScoreRange, read_examples
 from albert_tf.errors import InputError
 from albert_tf.lazy import LazyModule
 
@@ -59,7 +59,7 @@ class Task:
     kind: str = "classification"  # name in `albert_tf.kinds.KINDS`
     # Names in the order of the class ids, as in the original; or the range of a regression's scores;
     # None if the training file decides.
-    labels: tuple[str, ...] | Scores | None = None
+    labels: tuple[str, ...] | ScoreRange | None = None
     # Split (`train`, `dev`, `test`) -> name of the set -> source. Empty if the user names the files.
     sets: Mapping[str, Mapping[str, TsvFile | RaceFolders]] = dataclasses.field(
         default_factory=dict
@@ -89,8 +89,8 @@ def _glue_task(
         "metrics": ("accuracy",),
         "labels": ("0", "1"),
         "sets": {
-            split: {"": TsvFile(f"{folder}/{split}.tsv", of_split)}
-            for split, of_split in columns.items()
+            split: {"": TsvFile(f"{folder}/{split}.tsv", split_columns)}
+            for split, split_columns in columns.items()
         },
         "tfds": TfdsSource((f"glue/{name}",), columns=Columns(*texts, guid="idx", label="label")),
         "submissions": {"": f"{folder}.tsv"},
@@ -134,12 +134,12 @@ GLUE_TASKS = (
         _columns("sentence1", "sentence2", label="score"),
         kind="regression",
         metrics=("pearson", "spearman"),
-        labels=Scores(0, 5),
+        labels=ScoreRange(0, 5),
     ),
     _glue_task(
         "QQP",
         ("qqp", "question1", "question2"),
-        {split: dataclasses.replace(each, broken_rows=True) for split, each in _QQP.items()},
+        {split: dataclasses.replace(columns, broken_rows=True) for split, columns in _QQP.items()},
         metrics=("accuracy", "f1"),
     ),
     _glue_task(

@@ -27,21 +27,21 @@ _DOWNLOAD_RETRIES = 4
 
 def read_tfds(task: Task, split: str, set_name: str, data_dir: str | None) -> list[Example]:
     """Reads one set of a task in the original order; downloads it first if necessary."""
-    of_split = task.tfds.dev if split == "dev" else split
-    name = f"{of_split}_{set_name}" if set_name else of_split
+    builder_split = task.tfds.dev if split == "dev" else split
+    name = f"{builder_split}_{set_name}" if set_name else builder_split
     examples = []
     for builder in task.tfds.builders:
         dataset, features = load_dataset(builder, name, data_dir)
-        of_builder = []
+        found = []
         for number, record in enumerate(dataset):
             place = f"{builder}, {name}, record {number}"
             if task.tfds.columns is None:
                 article = {"id": record.pop("example_id"), **record}
                 level = builder.partition("/")[2]
-                of_builder += examples_of_article(place, article, task.labels, split, level)
+                found += examples_of_article(place, article, task.labels, split, level)
             else:
-                of_builder.append(_example(place, record, task, features, split))
-        examples += sorted(of_builder, key=lambda example: natural_key(example.guid))
+                found.append(_example(place, record, task, features, split))
+        examples += sorted(found, key=lambda example: natural_key(example.guid))
     return examples
 
 

@@ -58,7 +58,7 @@ class Columns:
 
 
 @dataclasses.dataclass(frozen=True)
-class Scores:
+class ScoreRange:
     """The range of a regression's scores."""
 
     # The square of an error between these is finite in float32.
@@ -67,7 +67,7 @@ class Scores:
 
 
 @dataclasses.dataclass(frozen=True)
-class LabelSets:
+class MultiLabels:
     """The labels of which a row may have any number; their names are None if not known yet."""
 
     names: tuple[str, ...] | None = None
@@ -77,7 +77,7 @@ class LabelSets:
 LABEL_SEPARATOR = "|"
 
 # The labels that exist: names, scores, or None for names that are not known yet.
-Labels = Sequence[str] | Scores | LabelSets | None
+Labels = Sequence[str] | ScoreRange | MultiLabels | None
 
 
 def read_examples(path: str, columns: Columns, split: str, labels: Labels = None) -> list[Example]:
@@ -195,7 +195,7 @@ def _empty_texts(values: Mapping[str, str], columns: Columns) -> list[str]:
 
 def _read_label(place: str, cell: Any, labels: Labels) -> str:
     """Returns a label, or the names in a set of labels, each in one form for all sources."""
-    is_list, has_sets = isinstance(cell, list), isinstance(labels, LabelSets)
+    is_list, has_sets = isinstance(cell, list), isinstance(labels, MultiLabels)
     names = cell if is_list else [cell]
     if any(map(is_missing, names)):
         raise InputError(f"{place}: the label is missing ({cell})")
@@ -212,7 +212,7 @@ def _read_label(place: str, cell: Any, labels: Labels) -> str:
                 f"{place}: the label {quote_names([name])} has {LABEL_SEPARATOR}, which separates labels"
             )
     known = (labels.names or ()) if has_sets else labels if isinstance(labels, Sequence) else ()
-    is_name = not isinstance(labels, Scores)
+    is_name = not isinstance(labels, ScoreRange)
     names = [as_text(name, place) for name in names]
     label = LABEL_SEPARATOR.join(
         _label_name(name) if is_name and name not in known else name for name in names
@@ -239,11 +239,11 @@ def sort_labels(labels: Iterable[str]) -> tuple[str, ...]:
 
 def check_label(place: str, label: str, labels: Labels) -> None:
     """Checks that a label, without surrounding spaces, is one of `labels`; `place` is file and line."""
-    if isinstance(labels, LabelSets):
+    if isinstance(labels, MultiLabels):
         _check_label_set(place, label, labels.names)
     elif not label:
         raise InputError(f"{place}: the label is empty")
-    elif isinstance(labels, Scores):
+    elif isinstance(labels, ScoreRange):
         _check_score(place, label, labels)
     elif labels is not None and label not in labels:
         raise InputError(
@@ -266,7 +266,7 @@ def _check_label_set(place: str, label: str, names: Sequence[str] | None) -> Non
             )
 
 
-def _check_score(place: str, label: str, scores: Scores) -> None:
+def _check_score(place: str, label: str, scores: ScoreRange) -> None:
     try:
         score = float(label)
     except ValueError:

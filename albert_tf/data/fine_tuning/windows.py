@@ -32,7 +32,7 @@ def chunks(texts: Sequence[str]) -> Iterator[slice]:
     return itertools.starmap(slice, itertools.pairwise(bounds))
 
 
-def in_rows(rows: Sequence[Sequence[int]]) -> tf.RaggedTensor:
+def ragged_rows(rows: Sequence[Sequence[int]]) -> tf.RaggedTensor:
     """Returns B rows of numbers as int32 (B, None)."""
     values = np.fromiter(itertools.chain.from_iterable(rows), np.int32)
     lengths = np.fromiter(map(len, rows), np.int64)
@@ -42,7 +42,7 @@ def in_rows(rows: Sequence[Sequence[int]]) -> tf.RaggedTensor:
 def tokenize(texts: Sequence[str], tokenizer: Tokenizer) -> TokensWithOffsets:
     """Returns the tokens of B texts."""
     encoded = [tokenizer.encode_with_offsets(text) for text in texts]
-    ids = in_rows([ids for ids, _ in encoded])
+    ids = ragged_rows([ids for ids, _ in encoded])
     spans = np.array([span for _, spans in encoded for span in spans], np.int64).reshape(-1, 2)
     return TokensWithOffsets(ids, *map(ids.with_values, spans.T))
 
@@ -141,7 +141,7 @@ def cut_windows(
     none = tf.size(passages.ids.values, tf.int64)
     tokens = tf.where(is_passage, passage_starts[:, None] + positions - first_lengths, none)
 
-    def of_tokens(values: tf.Tensor) -> tf.Tensor:
+    def token_values(values: tf.Tensor) -> tf.Tensor:
         return tf.gather(tf.pad(values, [[0, 1]]), tokens)  # (W, S)
 
     is_sep = (positions == first_lengths - 1) | (positions == totals - 1)
@@ -153,20 +153,20 @@ def cut_windows(
         is_second = mask & (positions >= first_lengths)
         is_question = (positions > 0) & (positions < first_lengths - 1)
         questions = tf.gather(question_ids.row_starts(), examples)[:, None] + positions - 1
-        of_question = tf.gather(
+        question_tokens = tf.gather(
             tf.pad(question_ids.values, [[0, 1]]), tf.where(is_question, questions, 0)
         )
-        others = tf.where(is_question, of_question, others)
-    best = of_tokens(_find_max_context(passages.ids, lengths, sizes, steps, counts))
+        others = tf.where(is_question, question_tokens, others)
+    best = token_values(_find_max_context(passages.ids, lengths, sizes, steps, counts))
     inputs = {
-        "input_ids": of_tokens(passages.ids.values) + others,
+        "input_ids": token_values(passages.ids.values) + others,
         "input_mask": tf.cast(mask, tf.int32),
         "segment_ids": tf.cast(is_second, tf.int32),
     }
     windows = Windows(
         examples,
-        token_starts=of_tokens(passages.starts.values),
-        token_ends=of_tokens(passages.ends.values),
+        token_starts=token_values(passages.starts.values),
+        token_ends=token_values(passages.ends.values),
         token_is_max_context=is_passage & (best == numbers[:, None]),
     )
     return inputs, windows, tokens
@@ -188,7 +188,7 @@ def cut_into_arrays(
     rule = map(tf.constant, (tokenizer.cls_id, tokenizer.sep_id, max_seq_length, doc_stride))
     cut = _cut_windows(passages, *rule, question_ids)
     has_passage = np.any(cut[-1] < tf.size(passages.ids.values, tf.int64), axis=1)
-    return tf.nest.map_structure(lambda each: each.numpy()[has_passage], cut)
+    return tf.nest.map_structure(lambda tensor: tensor.numpy()[has_passage], cut)
 
 
 def _find_max_context(passages: tf.RaggedTensor, *cut: tf.Tensor) -> tf.Tensor:
@@ -202,7 +202,7 @@ def _find_max_context(passages: tf.RaggedTensor, *cut: tf.Tensor) -> tf.Tensor:
     # As many windows as can hold a token, up to the last that begins at or before it.
     _, sizes, steps, _ = cut
     overlap = tf.reduce_max(tf.pad(-tf.math.floordiv(-sizes, steps), [[0, 1]], constant_values=1))
-    lengths, sizes, steps, counts = (tf.gather(of_rows, rows)[:, None] for of_rows in cut)
+    lengths, sizes, steps, counts = (tf.gather(values, rows)[:, None] for values in cut)
     windows = tf.math.floordiv(tokens, steps) + tf.range(1 - overlap, 1)  # (tokens, overlap)
     begins = windows * steps
     ends = tf.minimum(begins + sizes, lengths)

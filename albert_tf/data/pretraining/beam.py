@@ -105,9 +105,9 @@ def _keep_error(
 
 def _raise_error(folder: str, runner: str, error: Exception) -> NoReturn:
     """Raises a worker's error for the user, or else one that says that the runner failed."""
-    of_worker, log = os.path.join(folder, _ERROR), os.path.join(folder, _LOG)
-    if tf.io.gfile.exists(of_worker):
-        kept = files.read_json(of_worker)
+    error_file, log = os.path.join(folder, _ERROR), os.path.join(folder, _LOG)
+    if tf.io.gfile.exists(error_file):
+        kept = files.read_json(error_file)
         raise (StoppedError if kept["stopped"] else InputError)(kept["message"]) from error
     files.write_text(log, "".join(traceback.format_exception(error)))
     lines = str(error).strip().split("\n")
@@ -213,9 +213,9 @@ def _read(paths: Sequence[str], config: PretrainingDataConfig, group: Group) -> 
 
 def _make(make_part: PartMaker, group: Group) -> Iterator[Element]:
     """Makes the part of a chunk, given what its files have of it, and yields its path with the key 0."""
-    of_files = sorted(group[1], key=operator.attrgetter("first_document"))
-    documents = list(itertools.chain.from_iterable(chunk.documents for chunk in of_files))
-    yield 0, make_part(Chunk(of_files[0].first_document, documents))
+    file_chunks = sorted(group[1], key=operator.attrgetter("first_document"))
+    documents = list(itertools.chain.from_iterable(chunk.documents for chunk in file_chunks))
+    yield 0, make_part(Chunk(file_chunks[0].first_document, documents))
 
 
 def _count(

@@ -16,7 +16,7 @@ import sentencex
 from albert_tf import files
 from albert_tf.data.pretraining.input_files import decompress, name_files
 from albert_tf.errors import InputError
-from albert_tf.options import option
+from albert_tf.options import check_layout, option
 
 _CHUNK_CHARACTERS = 2_000_000
 # A longer paragraph, in text without blank lines, is split between two lines.
@@ -183,17 +183,9 @@ def _jsonl_documents(lines: _Lines, path: str) -> Iterator[list[str]]:
 
 
 def _text_field(line: str, path: str, number: int) -> str:
-    place = f"{path}, line {number}"
-    layout = "a JSON object with a document's text in the field 'text'"
-    value, expected = files.parse_json(line, path, number, layout), f"expected {layout}"
-    if not isinstance(value, dict):
-        raise InputError(f"{place}: received JSON that is no object; {expected}")
-    if "text" not in value:
-        names = ", ".join(f"'{name}'" for name in value) or "none"
-        raise InputError(f"{place}: no field 'text', but {names}; {expected}")
-    if not isinstance(value["text"], str):
-        kind = type(value["text"]).__name__
-        raise InputError(f"{place}: the field 'text' is of type {kind}; {expected}")
+    expected = "a JSON object with a document's text in the field 'text'"
+    value = files.parse_json(line, path, number, expected)
+    check_layout(value, {"text": str}, f"{path}, line {number}: not {expected}")
     # JSON can spell half a surrogate pair, which no text can hold.
     return value["text"].encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 

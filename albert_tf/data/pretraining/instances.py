@@ -259,7 +259,7 @@ class ChunkMaker:
         }
         if self._masker is not None:
             masked = [instance.masked for instance in instances]
-            columns["input_ids"] = spread([each.input_ids for each in masked], mask, pad_id)
+            columns["input_ids"] = spread([sequence.input_ids for sequence in masked], mask, pad_id)
             columns |= self._masker.pad(masked)
         return columns
 

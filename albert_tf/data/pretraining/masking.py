@@ -29,7 +29,7 @@ class MaskingConfig:
 
     max_predictions_per_seq: int = option(
         "Maximum number of pieces to predict per sequence. With static masks it has to be the same in "
-        "both scripts.",
+        "both commands.",
         20,
         least=1,
         most=MAX_LENGTH,
@@ -74,7 +74,7 @@ class MaskingConfig:
             )
 
 
-class Words(NamedTuple):
+class WordBounds(NamedTuple):
     """The words of a sequence, from left to right.
 
     Words of one segment touch (`ends[i] == starts[i + 1]`); between two segments there is a [SEP].
@@ -121,14 +121,14 @@ class Masker:
         masked[positions] = self._show(ids, rng)
         return MaskedSequence(masked, positions, ids)
 
-    def find_words(self, input_ids: np.ndarray, begins_word: np.ndarray) -> Words:
+    def find_words(self, input_ids: np.ndarray, begins_word: np.ndarray) -> WordBounds:
         """Returns the words of a sequence; the first piece of a segment always begins one."""
         begins = begins_word | (not self.config.do_whole_word_mask)
         is_special = self._is_special[input_ids]
         begins[1:] |= is_special[:-1]
         (places,) = begins.nonzero()  # of words, [CLS] and each [SEP]; a [SEP] is the last
         is_word = ~is_special[places[:-1]]
-        return Words(places[:-1][is_word], places[1:][is_word])
+        return WordBounds(places[:-1][is_word], places[1:][is_word])
 
     def _show(self, ids: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Draws the ids that the model sees at the chosen positions."""
@@ -148,7 +148,7 @@ class Masker:
         begins_word = batch["token_boundary"] == 1  # which pieces do is known to the records alone
         rows = zip(input_ids, begins_word, is_piece.sum(axis=1).tolist(), strict=True)
         masked = [self(ids[:length], begins[:length], rng) for ids, begins, length in rows]
-        input_ids[is_piece] = np.concatenate([each.input_ids for each in masked])
+        input_ids[is_piece] = np.concatenate([sequence.input_ids for sequence in masked])
         return {"input_ids": input_ids, **self.pad(masked)}
 
     def pad(self, masked: Sequence[MaskedSequence]) -> dict[str, np.ndarray]:
@@ -156,10 +156,10 @@ class Masker:
 
         `masked_lm_positions` and `masked_lm_ids` are int32 (N, M), `masked_lm_weights` float32 (N, M).
         """
-        ids = [each.ids for each in masked]
+        ids = [sequence.ids for sequence in masked]
         weights = mask_of(ids, self.config.max_predictions_per_seq)
         return {
-            "masked_lm_positions": spread([each.positions for each in masked], weights),
+            "masked_lm_positions": spread([sequence.positions for sequence in masked], weights),
             "masked_lm_ids": spread(ids, weights),
             "masked_lm_weights": weights.astype(np.float32),
         }
@@ -185,7 +185,7 @@ def find_boundaries(tokenizer: Tokenizer) -> np.ndarray:
 
 
 def choose_ngrams(
-    words: Words, goal: int, config: MaskingConfig, rng: np.random.Generator
+    words: WordBounds, goal: int, config: MaskingConfig, rng: np.random.Generator
 ) -> list[tuple[int, int]]:
     """Draws n-grams of words, (first word, word after the last), until they hold `goal` pieces.
 

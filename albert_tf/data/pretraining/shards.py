@@ -72,10 +72,9 @@ def make_pretraining_data(
     ):
         for part in run_tasks(make_part, reader.chunks(), workers):
             parts.append(part)
-            counts = read_stats(part, len(shards))
-            stats.add(counts)
+            stats.add(read_stats(part, len(shards)))
             done = reader.bytes_read / _MEGABYTE
-            progress.update(done - progress.done, {"instances": counts.instances})
+            progress.update(done - progress.done)
     stats.check(config.segments, paths, len(shards))
 
     write = functools.partial(write_shard, parts, shards)

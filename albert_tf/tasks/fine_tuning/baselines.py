@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.data.fine_tuning.features import label_ids
-from albert_tf.data.fine_tuning.tsv import Example, Scores
+from albert_tf.data.fine_tuning.tsv import Example, ScoreRange
 from albert_tf.errors import InputError, warn
 from albert_tf.evaluation.baselines import Baselines, standard_error
 from albert_tf.kinds import Kind
@@ -29,7 +29,7 @@ def write_baselines(options: FineTuningOptions, data: RunData) -> None:
     examples = data.sets["train"][0].examples
     targets = label_ids(examples, kind.accepted_labels)
     weights = np.ones(len(examples))
-    are_scores = isinstance(kind.accepted_labels, Scores)
+    are_scores = isinstance(kind.accepted_labels, ScoreRange)
     if are_scores:
         targets = targets[:, None]
     elif targets.ndim == 1:

@@ -115,7 +115,7 @@ def complete(options: _Options, train: Any = None) -> _Options:
     `train` is a training set in memory.
     """
     recipe = _find_recipe(options, train)
-    values = _DEFAULTS | (_of_recipe(options, recipe) if recipe else _of_folder(options))
+    values = _DEFAULTS | (_recipe_values(options, recipe) if recipe else _folder_values(options))
     for pair in (*LENGTHS, _VOCABULARIES):
         if any(getattr(options, name) is not None for name in pair):
             values = {name: value for name, value in values.items() if name not in pair}
@@ -145,12 +145,12 @@ def choose_length(
         return length
     rng = np.random.default_rng(seed)
     measured = rng.choice(len(train), min(len(train), _MEASURED), replace=False)
-    whole = with_length(kind, most).encode([train[row] for row in measured], tokenizer)
+    whole = set_length(kind, most).encode([train[row] for row in measured], tokenizer)
     needed = np.quantile(whole.example_lengths, _WHOLE, method="higher")
     return min(max(length, math.ceil(needed / _LENGTH_STEP) * _LENGTH_STEP), most)
 
 
-def with_length(kind: Kind, max_seq_length: int) -> Kind:
+def set_length(kind: Kind, max_seq_length: int) -> Kind:
     """Returns a kind with another length, and with the options that are the defaults there."""
     defaults = {
         name: None
@@ -212,7 +212,7 @@ def _is_version_2(options: FineTuningOptions, train: Any) -> bool:
     return any(question.is_impossible and question.is_trainable for question in questions)
 
 
-def _of_recipe(options: FineTuningOptions, recipe: Recipe) -> dict[str, Any]:
+def _recipe_values(options: FineTuningOptions, recipe: Recipe) -> dict[str, Any]:
     values = dataclasses.asdict(recipe)
     if options.num_train_steps is not None or options.num_train_epochs is not None:
         # In a training of another length the warm-up is the same fraction.
@@ -221,7 +221,7 @@ def _of_recipe(options: FineTuningOptions, recipe: Recipe) -> dict[str, Any]:
     return values
 
 
-def _of_folder(options: FineTuningOptions) -> dict[str, Any]:
+def _folder_values(options: FineTuningOptions) -> dict[str, Any]:
     """Returns what the folder of the model determines that is used without training."""
     folder = None if options.do_train else find_best(options.output_dir)
     own = read_own(folder) if folder else {}

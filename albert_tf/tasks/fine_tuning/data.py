@@ -9,19 +9,12 @@ from typing import Any
 import tensorflow as tf
 
 from albert_tf.checkpoints.loading import stored_labels
+from albert_tf.data.fine_tuning import tsv
 from albert_tf.data.fine_tuning.features import Features
 from albert_tf.data.fine_tuning.squad_questions import SquadExample, read_squad_tfds
 from albert_tf.data.fine_tuning.tables import ColumnNames
 from albert_tf.data.fine_tuning.task_table import OWN_TASK, Task
 from albert_tf.data.fine_tuning.tfds import read_tfds
-from albert_tf.data.fine_tuning.tsv import (
-    LABEL_SEPARATOR,
-    Example,
-    Labels,
-    Scores,
-    hold_out,
-    quote_names,
-)
 from albert_tf.errors import InputError, warn
 from albert_tf.export import exporter
 from albert_tf.kinds import OWN_KINDS, Kind, QuestionAnswering, recognise
@@ -30,7 +23,7 @@ from albert_tf.kinds.registry import find_kind, read_kind
 from albert_tf.options import select
 from albert_tf.options.kinds import option_fields
 from albert_tf.tasks.common import described_folder
-from albert_tf.tasks.fine_tuning.choices import choose_length, with_length
+from albert_tf.tasks.fine_tuning.choices import choose_length, set_length
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.predictions import ExampleSet, check_lines
 from albert_tf.tokenization import Tokenizer
@@ -47,7 +40,7 @@ Splits = Mapping[str, Mapping[str, list[Any]]]
 class RunData:
     """What a run learns, evaluates and predicts."""
 
-    row: Task
+    task: Task
     kind: Kind
     tokenizer: Tokenizer
     sets: Mapping[str, Sequence[ExampleSet]]  # split -> its sets; only those that the run reads
@@ -81,15 +74,15 @@ def read_data(
     the model's number of positions, up to which a training may choose its length; None leaves the kind's.
     """
     check_lines(options.lines_file)
-    row = options.task
-    if row.sets:
-        examples = {split: _read_split(options, row, split) for split in options.splits}
-        kind = _start_kind(options, row)
+    task = options.task
+    if task.sets:
+        examples = {split: _read_split(options, task, split) for split in options.splits}
+        kind = _start_kind(options, task)
         if options.do_train:
-            more = {"labels": _names_of(row.labels), "metrics": row.metrics}
-            kind = dataclasses.replace(kind, **more).fit_labels(examples["train"][""], row.name)
+            more = {"labels": _names_of(task.labels), "metrics": task.metrics}
+            kind = dataclasses.replace(kind, **more).fit_labels(examples["train"][""], task.name)
     else:
-        kind, examples = _read_own(options, row, sources or {})
+        kind, examples = _read_own(options, task, sources or {})
     if options.best_metric:
         kind = _select_by(options.best_metric, kind)
     if {"train", "dev"} <= set(examples):
@@ -97,12 +90,12 @@ def read_data(
     if options.max_seq_length is None and options.do_train and most_tokens is not None:
         train = examples["train"][""]
         length = choose_length(kind, train, tokenizer, most_tokens, options.random_seed)
-        kind = with_length(kind, length)
-    return _encode(options, row, kind, tokenizer, examples)
+        kind = set_length(kind, length)
+    return _encode(options, task, kind, tokenizer, examples)
 
 
 def _encode(
-    options: FineTuningOptions, row: Task, kind: Kind, tokenizer: Tokenizer, examples: Splits
+    options: FineTuningOptions, task: Task, kind: Kind, tokenizer: Tokenizer, examples: Splits
 ) -> RunData:
     if options.export_dir:
         exporter.check_kind(kind, options.export_format, tokenizer)
@@ -114,44 +107,44 @@ def _encode(
     }
     for split, datasets in sets.items():
         for dataset in datasets:
-            _say_if_truncated(kind, row, split, dataset)
-    for split, (dataset,) in sets.items() if not row.sets else ():
-        path = getattr(options, f"{split}_file") or options.train_file or row.name
+            _say_if_truncated(kind, task, split, dataset)
+    for split, (dataset,) in sets.items() if not task.sets else ():
+        path = getattr(options, f"{split}_file") or options.train_file or task.name
         for fault in kind.find_faults(path, split, dataset.examples, dataset.features):
             warn(fault)
-    return RunData(row, kind, tokenizer, sets)
+    return RunData(task, kind, tokenizer, sets)
 
 
-def _say_if_truncated(kind: Kind, row: Task, split: str, dataset: ExampleSet) -> None:
+def _say_if_truncated(kind: Kind, task: Task, split: str, dataset: ExampleSet) -> None:
     cut, texts = dataset.features.num_truncated, len(dataset.features.lengths)
     if cut:
         advice = "; --long_texts=windows reads all of them" if hasattr(kind, "long_texts") else ""
         print(
-            f"{row.name}, {split}: {cut / texts:.1%} of {texts} texts are longer than "
+            f"{task.name}, {split}: {cut / texts:.1%} of {texts} texts are longer than "
             f"--max_seq_length={kind.max_seq_length} and are truncated{advice}"
         )
 
 
-def _start_kind(options: FineTuningOptions, row: Task, kind: Kind | None = None) -> Kind:
+def _start_kind(options: FineTuningOptions, task: Task, kind: Kind | None = None) -> Kind:
     """Returns the kind as the options define it or, without training, the model's.
 
     `kind` is what the training data define; None for the kind of the task.
     """
     stored = None if options.do_train else read_model_kind(options)
     if stored:
-        expected = {"task_name": row.model_task}
-        if row != OWN_TASK:
-            expected["name"] = row.kind
-        if row.sets:
-            expected["labels"] = _names_of(row.labels)
+        expected = {"task_name": task.model_task}
+        if task != OWN_TASK:
+            expected["name"] = task.kind
+        if task.sets:
+            expected["labels"] = _names_of(task.labels)
         _check_task(options, stored, expected)
-    kind_class = type(stored or kind) if stored or kind else find_kind(row.kind)
+    kind_class = type(stored or kind) if stored or kind else find_kind(task.kind)
     options.check_kinds([kind_class.name])
     values = {name: getattr(options, name, None) for name in option_fields(kind_class)}
     given = {name: value for name, value in values.items() if value is not None}
     if stored:
         return dataclasses.replace(stored, **given)
-    return kind_class(task_name=row.model_task, labels=kind.labels if kind else (), **given)
+    return kind_class(task_name=task.model_task, labels=kind.labels if kind else (), **given)
 
 
 def _select_by(metric: str, kind: Kind) -> Kind:
@@ -161,15 +154,15 @@ def _select_by(metric: str, kind: Kind) -> Kind:
 
 
 def _read_own(
-    options: FineTuningOptions, row: Task, given: Mapping[str, Any]
+    options: FineTuningOptions, task: Task, given: Mapping[str, Any]
 ) -> tuple[Kind, Splits]:
     """Returns the kind with the labels of the training set, and the examples of the user's data."""
-    if row == OWN_TASK:
+    if task == OWN_TASK:
         options.check_kinds(OWN_KINDS)
     sources = {split: _own_source(options, split, given) for split in options.splits}
     train = sources.get("train")
-    is_new = options.do_train and row.kind in OWN_KINDS
-    kind = _start_kind(options, row, recognise(train, row.kind) if is_new else None)
+    is_new = options.do_train and task.kind in OWN_KINDS
+    kind = _start_kind(options, task, recognise(train, task.kind) if is_new else None)
     examples = {}
     for split, source in sources.items():
         if options.data_source == "tfds":
@@ -179,7 +172,7 @@ def _read_own(
         if split == "train":
             kind = kind.fit_labels(examples[split][""], getattr(source, "name", source))
     if options.holds_out:
-        train, dev = hold_out(
+        train, dev = tsv.hold_out(
             examples["train"][""], options.dev_fraction, options.random_seed, bool(kind.labels)
         )
         if kind.labels:
@@ -201,7 +194,7 @@ def _read_own(
 
 def _labels_of(example: Any) -> list[str]:
     label = getattr(example, "label", None)
-    return label.split(LABEL_SEPARATOR) if isinstance(label, str) else []
+    return label.split(tsv.LABEL_SEPARATOR) if isinstance(label, str) else []
 
 
 def _keep_labels(train: list[Any], dev: list[Any]) -> tuple[list[Any], list[Any]]:
@@ -221,7 +214,9 @@ def _warn_of_few_rows(path: str, train: Sequence[Any], has_labels: bool) -> None
     counts = collections.Counter(label for example in train for label in _labels_of(example))
     single = [label for label, count in counts.items() if count == 1]
     if single and has_labels:
-        warn(f"{path}: the model can hardly learn labels of a single row: {quote_names(single)}")
+        warn(
+            f"{path}: the model can hardly learn labels of a single row: {tsv.quote_names(single)}"
+        )
 
 
 def _own_source(options: FineTuningOptions, split: str, sources: Mapping[str, Any]) -> Any:
@@ -253,23 +248,25 @@ def _read_squad_tfds(
     return usable_examples(examples, f"{builder}, {_SQUAD_TFDS_SPLITS[split]}", split)
 
 
-def _read_split(options: FineTuningOptions, row: Task, split: str) -> dict[str, list[Example]]:
+def _read_split(options: FineTuningOptions, task: Task, split: str) -> dict[str, list[tsv.Example]]:
     if options.data_source == "tfds":
         with name_original_files("data_dir"):
-            return {name: read_tfds(row, split, name, options.data_dir) for name in row.sets[split]}
+            return {
+                name: read_tfds(task, split, name, options.data_dir) for name in task.sets[split]
+            }
     return {
-        name: source.read(options.data_dir, split, row.labels)
-        for name, source in row.sets[split].items()
+        name: source.read(options.data_dir, split, task.labels)
+        for name, source in task.sets[split].items()
     }
 
 
-def _names_of(labels: Labels) -> tuple[str, ...]:
-    return () if isinstance(labels, Scores) else tuple(labels)
+def _names_of(labels: tsv.Labels) -> tuple[str, ...]:
+    return () if isinstance(labels, tsv.ScoreRange) else tuple(labels)
 
 
 def _warn_of_shared_rows(train: Sequence[Any], dev_sets: Mapping[str, Sequence[Any]]) -> None:
     """Counts the dev rows that are training rows, too."""
-    if not isinstance(train[0], Example):
+    if not isinstance(train[0], tsv.Example):
         return
     known = {example.texts for example in train}
     for name, dev in dev_sets.items():

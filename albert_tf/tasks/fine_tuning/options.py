@@ -21,13 +21,8 @@ from albert_tf.data.fine_tuning.task_table import (
 )
 from albert_tf.errors import InputError
 from albert_tf.options import option
-from albert_tf.options.kinds import KIND_FLAGS, with_kind_options
-from albert_tf.tasks.training_options import (
-    MAX_BATCH_SIZE,
-    PAPER,
-    ExportOptions,
-    TrainingOptions,
-)
+from albert_tf.options.kinds import KIND_FLAGS, add_kind_options
+from albert_tf.tasks.training_options import PAPER, ExportOptions, TrainingOptions
 
 _WISHES = ("do_train", "do_eval", "do_predict", "export_dir")
 # Parts of an encoder that `--trainable` names.
@@ -44,6 +39,16 @@ class _FineTuningOptions(ColumnNames, ExportOptions, TrainingOptions):
 
     # Option of a kind -> names of the kinds that have it.
     KINDS_OF_OPTIONS: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    DEFAULTS: ClassVar = {
+        "albert_config_file": "that of --init_checkpoint or, without --do_train, of the trained model",
+        "spm_model_file": "as for --albert_config_file",
+        "do_lower_case": "as the model's folder says, otherwise true",
+        "max_seq_length": "chosen by the data, at least 128, or 384 for question answering, and at most "
+        "the model's",
+        "train_batch_size": "chosen by the data",
+        "num_train_steps": "chosen by the data",
+        "learning_rate": "chosen by the model",
+    }
     # Name of the files of predictions for a test set, without their ends.
     TEST_PREDICTIONS: ClassVar = "test_results"
 
@@ -88,42 +93,9 @@ class _FineTuningOptions(ColumnNames, ExportOptions, TrainingOptions):
         "tsv",
     )
 
-    albert_config_file: str | None = option(
-        "JSON file with the model's configuration: albert_config.json, or a Hugging Face config.json. "
-        "Default: that of --init_checkpoint or, without --do_train, of the trained model.",
-        None,
-    )
-    spm_model_file: str | None = option(
-        "SentencePiece model of the vocabulary. Default: as for --albert_config_file.", None
-    )
-    vocab_file: str | None = option("WordPiece vocabulary, instead of a SentencePiece model.", None)
-    do_lower_case: bool | None = option(
-        "Lower-case the text. Default: as the model's folder says, otherwise true.", None
-    )
-    max_seq_length: int | None = option(
-        "Maximum number of tokens per sequence, including the special ones. Default: chosen by the data, "
-        "at least 128, or 384 for question answering, and at most the model's.",
-        None,
-        least=5,
-    )
-    train_batch_size: int | None = option(
-        "Number of examples per update, over all replicas. Default: chosen by the data.",
-        None,
-        least=1,
-        most=MAX_BATCH_SIZE,
-    )
     optimizer: Literal["lamb", "adamw"] = option("Optimizer.", "adamw")
-    learning_rate: float | None = option(
-        "Peak learning rate. Default: chosen by the model.", None, least=0
-    )
     num_train_epochs: float | None = option(
         "Number of passes over the training set, instead of --num_train_steps.", None, least=0
-    )
-    num_train_steps: int | None = option(
-        "Total number of updates. Default: chosen by the data.", None, least=1
-    )
-    warmup_steps: int | None = option(
-        "Number of updates until the peak learning rate.", None, least=0
     )
     warmup_proportion: float | None = option(
         "Fraction of all updates until the peak learning rate, instead of --warmup_steps. Default: 0.1.",
@@ -178,7 +150,7 @@ class _FineTuningOptions(ColumnNames, ExportOptions, TrainingOptions):
 
     @property
     def task(self) -> Task:
-        """The row of the task."""
+        """The task."""
         from albert_tf.kinds.registry import KINDS, load_kinds
 
         if self.task_name not in TASKS and self.task_name in load_kinds():
@@ -307,7 +279,7 @@ class _FineTuningOptions(ColumnNames, ExportOptions, TrainingOptions):
 
 def options_class(kinds: Mapping[str, type]) -> type:
     """Returns `FineTuningOptions` with the options of more kinds: those of other packages."""
-    return with_kind_options(_FineTuningOptions, {**KIND_FLAGS, **kinds})
+    return add_kind_options(_FineTuningOptions, {**KIND_FLAGS, **kinds})
 
 
 FineTuningOptions = options_class({})

@@ -18,7 +18,7 @@ from albert_tf.data.fine_tuning.columns import hide_labels
 from albert_tf.data.fine_tuning.features import Features
 from albert_tf.data.fine_tuning.tables import ColumnNames, Table, is_table
 from albert_tf.data.fine_tuning.task_table import Task
-from albert_tf.data.fine_tuning.tsv import LABEL_SEPARATOR, Scores
+from albert_tf.data.fine_tuning.tsv import LABEL_SEPARATOR, ScoreRange
 from albert_tf.errors import InputError, name_place
 from albert_tf.evaluation.metrics import as_cell, to_rows, to_tsv
 from albert_tf.kinds import Kind, Quality
@@ -143,7 +143,7 @@ def write_submission(
 ) -> str:
     """Writes predictions in the leaderboard's format, and returns the file."""
     path = os.path.join(output_dir, task.submissions[set_name])
-    if isinstance(task.labels, Scores):
+    if isinstance(task.labels, ScoreRange):
         limits = task.labels.least, task.labels.greatest
         names = [f"{np.clip(float(name), *limits):.6f}" for name in names]
     write = _SUBMISSIONS[os.path.splitext(path)[1]]

@@ -23,23 +23,9 @@ from albert_tf.export.saved_models import INPUTS
 from albert_tf.kinds import Kind
 from albert_tf.model_folder import find_best, replace_own
 from albert_tf.models import AlbertEncoder
-from albert_tf.tasks.common import (
-    check_output_dir,
-    described_folder,
-    find_init_model,
-    load_config,
-    make_evaluator,
-    start_devices,
-    write_results,
-)
+from albert_tf.tasks import common
+from albert_tf.tasks.fine_tuning import choices
 from albert_tf.tasks.fine_tuning.baselines import measure_baselines, write_baselines
-from albert_tf.tasks.fine_tuning.choices import (
-    Choice,
-    choose,
-    complete,
-    keep_chosen,
-    start_again,
-)
 from albert_tf.tasks.fine_tuning.data import RunData, check_kind, read_data
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.predictions import (
@@ -83,28 +69,28 @@ def run(
     the dev set, empty without `--do_eval`.
     """
     check_addresses(options)
-    options = find_init_model(options)
-    start_devices(options)
-    options, kept = keep_chosen(options)
-    options = complete(options, in_memory.get("train"))
-    config = load_config(options)
+    options = common.find_init_model(options)
+    common.start_devices(options)
+    options, kept = choices.keep_chosen(options)
+    options = choices.complete(options, in_memory.get("train"))
+    config = common.load_config(options)
     vocabulary = options.spm_model_file, options.vocab_file
     tokenizer = load_tokenizer(*vocabulary, options.do_lower_case)
     check_vocab_size(tokenizer, config, options.albert_config_file)
     # Otherwise rows that were trained on could be held out.
     dev_options = ("random_seed", "dev_fraction", "dev_file") if options.holds_out else ()
     training_options = ("trainable",) if options.do_train else ()
-    check_output_dir(options, config, ("do_lower_case", *training_options, *dev_options))
-    if folder := described_folder(options):
+    common.check_output_dir(options, config, ("do_lower_case", *training_options, *dev_options))
+    if folder := common.described_folder(options):
         with name_place(f"--output_dir={options.output_dir}"):
             check_vocabulary(folder, tokenizer)
     with explain_full_memory():
         data = read_data(options, tokenizer, in_memory, config.max_position_embeddings)
         check(data)
-        choice = Choice()
+        choice = choices.Choice()
         if options.do_train:
             rows = len(data.train_features)
-            options, choice = choose(options, config, data.kind, rows, kept)
+            options, choice = choices.choose(options, config, data.kind, rows, kept)
             _check_micro_batch(options, data.kind)
         return _Run(options, data, config, choice).run(callback)
 
@@ -113,7 +99,11 @@ class _Run:
     """One training, or what follows one, of a task whose data are read."""
 
     def __init__(
-        self, options: FineTuningOptions, data: RunData, config: AlbertConfig, choice: Choice
+        self,
+        options: FineTuningOptions,
+        data: RunData,
+        config: AlbertConfig,
+        choice: choices.Choice,
     ):
         self.options = options
         self.choice = choice
@@ -164,7 +154,7 @@ class _Run:
             if not training.starts_again:
                 return
             training.remove_results()
-            self.options, self.choice = start_again(self.options, self.choice)
+            self.options, self.choice = choices.start_again(self.options, self.choice)
             self.evaluator = self._make()
 
     def _fit(self, predictions: Any) -> None:
@@ -179,7 +169,7 @@ class _Run:
         options, dev_sets = self.options, self.data.sets["dev"]
         metrics, qualities = measure_sets(self.kind, dev_sets, predictions)
         baselines = measure_baselines(options, self.kind, dev_sets, predictions)
-        write_results(options, metrics, **baselines)
+        common.write_results(options, metrics, **baselines)
         measured = zip(dev_sets, predictions, qualities, strict=True)
         for dataset, predicted, quality in measured:
             write_predictions(self.kind, options.output_dir, _DEV_PREDICTIONS, dataset, predicted)
@@ -187,7 +177,7 @@ class _Run:
         return metrics
 
     def _write_predictions(self) -> None:
-        options, kind, row = self.options, self.kind, self.data.row
+        options, kind, task = self.options, self.kind, self.data.task
         files.make_directory(options.output_dir)
         test_sets = self.data.sets["test"]
         predictions = predict_sets(kind, test_sets, self.evaluator, options)
@@ -195,9 +185,9 @@ class _Run:
             name = options.TEST_PREDICTIONS
             path = write_predictions(kind, options.output_dir, name, dataset, predicted)
             print(f"predictions in {path}")
-            if dataset.name in row.submissions:
+            if dataset.name in task.submissions:
                 names = kind.answers(dataset.examples, predicted)["prediction"]
-                place = options.output_dir, row, dataset.name
+                place = options.output_dir, task, dataset.name
                 print(f"for the leaderboard {write_submission(*place, dataset.examples, names)}")
 
     def _make(self) -> Evaluator:
@@ -219,7 +209,7 @@ class _Run:
                     layer.trainable = False
             return model
 
-        return make_evaluator(
+        return common.make_evaluator(
             options, make_model, kind.loss, self.num_train_steps, self.warmup_steps
         )
 

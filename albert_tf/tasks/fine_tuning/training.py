@@ -140,7 +140,7 @@ class FineTuning:
         plan = TrainingPlan(
             options,
             write_best,
-            data.row.name,
+            data.task.name,
             steps,
             data.best_metric,
             higher_is_better=True,

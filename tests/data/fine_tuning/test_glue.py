@@ -3,7 +3,7 @@ import hashlib
 import pytest
 
 from albert_tf.data.fine_tuning.task_table import TASKS, find_task
-from albert_tf.data.fine_tuning.tsv import Example, Scores
+from albert_tf.data.fine_tuning.tsv import Example, ScoreRange
 from albert_tf.evaluation.metrics import METRICS
 from albert_tf.tokenization.sentencepiece_tokenizer import normalize_text
 from tests.helpers import refused, shared_path
@@ -29,7 +29,7 @@ def test_rows_equal_the_originals(job_name):
     examples = read(job["task_name"], path.parents[1], job["split"])
     assert len(examples) == job["n_examples"]
     labels = find_task(job["task_name"]).labels
-    assert ([None] if isinstance(labels, Scores) else list(labels)) == job["label_list"]
+    assert ([None] if isinstance(labels, ScoreRange) else list(labels)) == job["label_list"]
     chosen = [examples[index] for index in job["example_index"]]
     assert [example.guid for example in chosen] == job["guid"]
     # The original normalises while it reads.
@@ -38,7 +38,7 @@ def test_rows_equal_the_originals(job_name):
     assert all((example.label is None) == (job["split"] == "test") for example in examples)
     if job["split"] == "dev":
         received = [example.label for example in chosen]
-        if isinstance(labels, Scores):
+        if isinstance(labels, ScoreRange):
             received = [float(label) for label in received]
         assert received == job["label"]
 
@@ -117,7 +117,7 @@ def test_names_in_any_case_and_unknown_ones():
 def test_every_row_of_the_table_is_complete(task):
     assert task.metrics or task.trained_as or task.kind == "question_answering"
     assert set(task.metrics) <= set(METRICS)
-    assert (task.kind == "regression") == isinstance(task.labels, Scores)
+    assert (task.kind == "regression") == isinstance(task.labels, ScoreRange)
     if task.sets:
         assert ("train" in task.sets) == (task.trained_as is None)
         assert set(task.submissions) <= set(task.sets.get("test", ()))

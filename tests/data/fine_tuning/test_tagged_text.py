@@ -17,7 +17,7 @@ from albert_tf.data.fine_tuning.tagged_text import (
     read_tagged,
 )
 from albert_tf.data.fine_tuning.tags import Span, make_tags
-from albert_tf.data.fine_tuning.windows import find_words, in_rows, tokenize
+from albert_tf.data.fine_tuning.windows import find_words, ragged_rows, tokenize
 from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer, train_vocabulary
 from albert_tf.tokenization.interface import word_tables
 from tests.helpers import refused, write_wordpiece
@@ -260,7 +260,7 @@ def wordpiece(tmp_path_factory):
 
 
 def words_of(text, tokenizer):
-    characters = in_rows([[ord(char) for char in text]])
+    characters = ragged_rows([[ord(char) for char in text]])
     words = find_words(tokenize([text], tokenizer), characters, word_tables(tokenizer))
     return [text[start:end] for start, end in zip(words.starts, words.ends, strict=True)]
 

@@ -59,16 +59,15 @@ def test_json_lines_are_documents_of_prose(tmp_path):
 @pytest.mark.parametrize(
     ("line", "what"),
     [
-        ('{"body": "a", "id": 1}', "no field 'text', but 'body', 'id'"),
-        ("{}", "no field 'text', but none"),
-        ('{"text": 7}', "the field 'text' is of type int"),
-        ('["text"]', "received JSON that is no object"),
-        ('{"text": "a"', "not JSON: "),
+        ('{"body": "a", "id": 1}', "not a JSON object .*: text is missing"),
+        ('{"text": 7}', "not a JSON object .*: text is a whole number"),
+        ('["text"]', "not a JSON object .*: it is a list"),
+        ('{"text": "a"', "not JSON: .*expected a JSON object"),
     ],
 )
 def test_json_lines_without_text_are_named(tmp_path, line, what):
     path = write(tmp_path / "text.jsonl", '{"text": "good"}\n\n' + line)
-    with refused(f"text.jsonl, line 3: {what}.*expected a JSON object"):
+    with refused(f"text.jsonl, line 3: {what}"):
         read([path], input_format="jsonl")
 
 

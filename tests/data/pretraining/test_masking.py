@@ -8,7 +8,7 @@ import pytest
 from albert_tf.data.pretraining.masking import (
     Masker,
     MaskingConfig,
-    Words,
+    WordBounds,
     choose_ngrams,
     find_boundaries,
 )
@@ -109,7 +109,7 @@ def test_longer_ngrams_can_be_favoured():
     rng = np.random.default_rng(0)
     config = MaskingConfig(20, favor_shorter_ngram=False)
     starts = np.arange(1, 1001)
-    words = Words(starts, starts + 1)
+    words = WordBounds(starts, starts + 1)
     # The first n-gram of a draw is neither shortened nor left out.
     ngrams = [choose_ngrams(words, 3, config, rng)[0] for _ in range(3000)]
     lengths = [last - first for first, last in ngrams if last < 998]
