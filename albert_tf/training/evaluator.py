@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from albert_tf.backends import require_tensorflow
