@@ -31,6 +31,8 @@ def pytest_configure(config):
     tf.config.set_visible_devices([], "GPU")
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+    # A graph in the making is many objects, none of them garbage.
+    gc.set_threshold(200_000, 20, 20)
 
 
 @pytest.hookimpl(optionalhook=True)
