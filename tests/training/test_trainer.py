@@ -217,7 +217,7 @@ def test_whole_step_compiles_with_static_shapes(accumulate_steps):
     ("model_class", "loss", "options"),
     [
         (AlbertClassifier, ClassificationLoss(), {"num_classes": 2, "dropout": 0.0}),
-        (AlbertSpanLabeler, SpanLoss(), {}),
+        pytest.param(AlbertSpanLabeler, SpanLoss(), {}, marks=pytest.mark.slow),
     ],
 )
 def test_padding_changes_nothing_where_lengths_vary(model_class, loss, options):
