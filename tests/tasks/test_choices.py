@@ -12,7 +12,14 @@ from albert_tf.conversion import save_model
 from albert_tf.kinds import Classification, MultipleChoice, TokenClassification
 from albert_tf.model_folder import read_own
 from albert_tf.sources import find_model
-from albert_tf.tasks.fine_tuning.choices import Choice, choose, choose_length, with_length
+from albert_tf.tasks.fine_tuning.choices import (
+    Choice,
+    choose,
+    choose_length,
+    complete,
+    with_length,
+)
+from albert_tf.tasks.fine_tuning.data import read_data
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.run import run
 from tests.helpers import refused
@@ -101,14 +108,16 @@ def test_run_that_resumes_keeps_what_it_chose(data, tmp_path, capsys):
     ]
     assert (before["train_batch_size"], before["restarts"]) == (512, 0)
     write_rows(tmp_path / "train.tsv", 400, seed=1)
-    run(dataclasses.replace(options, do_eval=False, dev_fraction=0.1))
+    without_dev_set = {"do_eval": False, "dev_fraction": 0.1}
+    run(dataclasses.replace(options, **without_dev_set))
     assert {**read_options(out), "do_eval": True} == before
     printed = capsys.readouterr().out
     assert "training examples when the run began: --learning_rate=0.00015, --" in printed
     assert f"{before['num_train_steps']} steps are done already, so nothing is trained" in printed
     # Flags that are given take precedence.
     more = before["num_train_steps"] + 1
-    run(dataclasses.replace(options, num_train_steps=more, learning_rate=1e-3))
+    given = {"num_train_steps": more, "learning_rate": 1e-3}
+    run(dataclasses.replace(options, **given, **without_dev_set))
     after = read_options(out)
     assert (after["num_train_steps"], after["learning_rate"]) == (more, 1e-3)
     assert "learning_rate" not in after["chosen"]
@@ -229,11 +238,12 @@ def test_few_rows_and_rare_labels_have_a_line_each(data, tmp_path, capsys):
     path = tmp_path / "train.tsv"
     rows = (data / "train.tsv").read_text().splitlines()
     path.write_text("\n".join([*rows[:9], "a rock\tstone"]) + "\n")
-    options = plain(data, tmp_path / "out", train_file=str(path), num_train_steps=1)
-    run(dataclasses.replace(options, test_file=None))
+    options = complete(plain(data, tmp_path / "out", train_file=str(path)))
+    tokenizer = albert_tf.AlbertTokenizer(str(data / "words.model"))
+    read_data(options, tokenizer)
     error = capsys.readouterr().err
     assert f"warning: {path}: 8 rows are trained on; with fewer than 10 the answers are" in error
     assert f"warning: {path}: the model can hardly learn labels of a single row: 'stone'" in error
     path.write_text("\n".join([rows[0], *(f"{n}\tplant" for n in "abc")]) + "\n")
     with refused(r"train\.tsv: every row has the label 'plant'; expected"):
-        run(options)
+        read_data(options, tokenizer)
