@@ -3,6 +3,7 @@
 import gc
 import os
 import re
+import sys
 
 import pytest
 
@@ -31,6 +32,8 @@ def pytest_configure(config):
     tf.config.set_visible_devices([], "GPU")
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+    # A graph in the making is many objects, none of them garbage.
+    gc.set_threshold(200_000, 20, 20)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -68,6 +71,25 @@ def eagerly():
     tf.config.run_functions_eagerly(True)
     yield
     tf.config.run_functions_eagerly(False)
+
+
+_FIGURES = "matplotlib.figure"
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_pictures():
+    """Spares trainings their pictures, which take a tenth of a small one's time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, _FIGURES, None)
+        yield
+
+
+@pytest.fixture(scope="module")
+def pictures(_no_pictures):
+    """Lets the tests of a module, and the trainings that they share, draw."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delitem(sys.modules, _FIGURES)
+        yield
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -1,20 +1,12 @@
-import os
 import pathlib
 import sys
 
 import pytest
 
 from albert_tf.errors import StoppedError
-from benchmarks.harness import (
-    Candidate,
-    Round,
-    Worker,
-    check_candidates,
-    ratio,
-    take_turns,
-    timed,
-)
+from benchmarks.harness import Round, Worker, check_candidates, ratio, take_turns
 from benchmarks.original import NAME, Took, compare, watch
+from tests.benchmarks import candidates
 from tests.helpers import refused
 
 # A process and a child; the child uses memory and time.
@@ -31,39 +23,24 @@ print("done")
 """
 
 
-def _start(greeting, name):
-    return lambda question: f"{greeting}, {name}{question}"
-
-
-def _fail():
-    print("the model is too wide", file=sys.stderr)
-    sys.exit(3)
-
-
-CANDIDATES = {
-    "polite": Candidate(_start, {"greeting": "Good day"}),
-    "failing": Candidate(_fail),
-    "step": Candidate(lambda: timed(lambda: None, (3, lambda: None))),
-    "absent": Candidate(_start, packages=("a_package_that_is_not_there",)),
-    "environment": Candidate(lambda: os.environ.get, environment={"BENCHMARK_SETTING": "7"}),
-}
+MODULE = candidates.__name__
 
 
 def test_workers_answer_questions_with_their_own_arguments_and_environment():
-    with Worker(__name__, "polite", {"name": "Ada"}) as worker:
+    with Worker(MODULE, "polite", {"name": "Ada"}) as worker:
         assert [worker.ask("?"), worker.ask("!")] == ["Good day, Ada?", "Good day, Ada!"]
-    with Worker(__name__, "environment", {}) as worker:
+    with Worker(MODULE, "environment", {}) as worker:
         assert worker.ask("BENCHMARK_SETTING") == "7"
 
 
 def test_error_of_an_ended_worker_has_its_last_line():
-    with Worker(__name__, "failing", {}) as worker, pytest.raises(StoppedError) as error:
+    with Worker(MODULE, "failing", {}) as worker, pytest.raises(StoppedError) as error:
         worker.run(1)
     assert str(error.value) == "failing ended: the model is too wide (exit code 3)"
 
 
 def test_every_candidate_has_as_many_turns():
-    results = take_turns(__name__, {"step": {}}, rounds=2, steps=1)
+    results = take_turns(MODULE, {"step": {}}, rounds=2, steps=1)
     assert [len(rounds) for rounds in results.values()] == [2]
     assert all(one.seconds >= 0 and one.peak_mib > 5 for one in results["step"])
 
@@ -76,11 +53,11 @@ def test_ratios_are_within_rounds():
 
 
 def test_missing_package_and_unknown_candidate_are_named():
-    check_candidates(CANDIDATES, ["polite"])
+    check_candidates(candidates.CANDIDATES, ["polite"])
     with refused(r"make \.venv-all/installed"):
-        check_candidates(CANDIDATES, ["absent"])
+        check_candidates(candidates.CANDIDATES, ["absent"])
     with refused("--candidates: received 'other'; expected polite or fail"):
-        check_candidates(CANDIDATES, ["other"])
+        check_candidates(candidates.CANDIDATES, ["other"])
 
 
 def test_usage_counts_children_and_keeps_the_output(tmp_path):

@@ -1,7 +1,6 @@
 """Tasks are all done, by as many processes as there are, and a death or an error is reported."""
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -10,19 +9,9 @@ import psutil
 import pytest
 
 from albert_tf.data.workers import run_tasks
-from albert_tf.errors import InputError, StoppedError
+from albert_tf.errors import StoppedError
+from tests.data.work import work
 from tests.helpers import ROOT, refused
-
-
-def work(task):
-    """Squares a number, doubles bytes, or obeys a command."""
-    if task == "process":
-        return str(os.getpid())
-    if task == "die":
-        os.kill(os.getpid(), signal.SIGKILL)
-    if task == "mistake":
-        raise InputError("file, line 7: is wrong")
-    return task * 2 if isinstance(task, bytes) else task * task
 
 
 @pytest.mark.parametrize("num_workers", [1, 2])

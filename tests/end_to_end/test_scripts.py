@@ -67,8 +67,13 @@ def test_script_and_command_run_the_same_task(script, monkeypatch):
     assert "{command} --" in description
 
 
-@pytest.mark.parametrize("flag", ["--helpfull", "--version", "--unknown"])
-@pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.parametrize(
+    ("script", "flag"),
+    [
+        *((script, "--helpfull") for script in SCRIPTS),
+        *(("run_classifier.py", flag) for flag in ("--version", "--unknown")),
+    ],
+)
 def test_help_version_and_mistakes_in_flags_import_nothing_slow(script, flag):
     command = [sys.executable, "-X", "importtime", ROOT / script, flag]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240)

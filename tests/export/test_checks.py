@@ -72,7 +72,7 @@ def test_refuses_ids_of_another_shape(exported_kind, kind, names, shape):
     assert re.search(message, info.value.message)
 
 
-@pytest.mark.parametrize("kind", ["classifier", "multiple_choice", "simple_spans"])
+@pytest.mark.parametrize("kind", ["classifier", "multiple_choice", "conditional_spans"])
 def test_refuses_texts_of_another_shape_or_number(exported_kind, kind):
     predict = load(exported_kind(kind)[1]["text"]).signatures["serving_default"]
     _, specs = predict.structured_input_signature

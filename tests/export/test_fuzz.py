@@ -11,7 +11,7 @@ from tests.export.runtimes import load, run_loaded
 from tests.export.strategies import SHORT_TEXTS, TEXTS
 from tests.helpers import slow_except
 
-FAST = ("classifier", "token_classifier", "simple_spans")
+FAST = ("classifier", "token_classifier", "conditional_spans")
 
 
 def assert_finite(outputs, count):
@@ -21,7 +21,9 @@ def assert_finite(outputs, count):
 
 
 # Spans have tests of their own.
-@pytest.mark.parametrize("kind", ["classifier", "multiple_choice", "embedder"])
+@pytest.mark.parametrize(
+    "kind", slow_except(["classifier", "multiple_choice", "embedder"], *FAST, "multiple_choice")
+)
 def test_any_bytes_are_answered(kind, exported_kind):
     path = exported_kind(kind)[1]["text"]
     texts = SHORT_TEXTS if kind == "multiple_choice" else TEXTS

@@ -1,6 +1,5 @@
 """Text models find the answers and the labelled spans that the Python road finds."""
 
-import dataclasses
 import os
 
 import numpy as np
@@ -9,12 +8,14 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from albert_tf.export import export
 from albert_tf.kinds.registry import read_kind
 from albert_tf.tasks.loaded import Loaded
 from tests.export.kinds import OF_NAMES, QUESTIONS, TO_TAG, WORDS
 from tests.export.runtimes import run_loaded
 from tests.export.strategies import SHORT_TEXTS
+from tests.helpers import slow_except
+
+SPANS = ("simple_spans", "conditional_spans")
 
 
 def ask(paths, *pairs):
@@ -23,7 +24,7 @@ def ask(paths, *pairs):
     return run_loaded(paths["text"], {"question": questions, "context": contexts})
 
 
-@pytest.mark.parametrize("kind", ["simple_spans", "conditional_spans"])
+@pytest.mark.parametrize("kind", slow_except(SPANS, "conditional_spans"))
 def test_answers_are_those_of_python(kind, exported_kind, tokenizer):
     model, paths = exported_kind(kind)
     rng = np.random.default_rng(7)
@@ -34,26 +35,21 @@ def test_answers_are_those_of_python(kind, exported_kind, tokenizer):
     python = Loaded(OF_NAMES[kind], model, tokenizer, tf.distribute.get_strategy())
     expected = python.predict(*map(list, zip(*pairs, strict=True)))
     assert [answer.decode() for answer in received["answer"]] == expected.answer
-    assert sum(map(bool, expected.answer)) > 20
+    assert sum(map(bool, expected.answer)) > 15
     np.testing.assert_array_equal(received["start"], expected.start)
     np.testing.assert_array_equal(received["end"], expected.end)
     np.testing.assert_allclose(received["null_score"], expected.null_odds, rtol=1e-5, atol=1e-4)
 
 
-def test_threshold_decides_what_is_unanswered(exported_kind, tokenizer, tmp_path):
-    model, paths = exported_kind("conditional_spans")
-    pairs = [("who?", "the man ran over " * count) for count in range(1, 8)]
-    outputs = ask(paths, *pairs)
-    low, high = np.sort(outputs["null_score"])[[2, 3]]
-    threshold = float(low + high) / 2
+def test_threshold_decides_what_is_unanswered(exported_kind):
+    _, paths = exported_kind("conditional_spans")
     kind = OF_NAMES["conditional_spans"]
-    kind = dataclasses.replace(kind, null_score_diff_threshold=threshold)
-    paths = export(model, kind, tokenizer, str(tmp_path))
-    with_threshold = ask(paths, *pairs)
-    kept = outputs["null_score"] <= threshold
-    np.testing.assert_array_equal(with_threshold["answer"], np.where(kept, outputs["answer"], b""))
-    np.testing.assert_array_equal(with_threshold["end"], np.where(kept, outputs["end"], 0))
-    np.testing.assert_array_equal(with_threshold["score"], outputs["score"])
+    outputs = ask(paths, *(("who?", "the man ran over " * count) for count in range(1, 8)))
+    is_above = outputs["null_score"] > kind.null_score_diff_threshold
+    assert 0 < is_above.sum() < 7
+    np.testing.assert_array_equal(outputs["answer"] == b"", is_above)
+    assert not outputs["end"][is_above].any()
+    assert outputs["score"].all()
     for path in paths.values():
         assert read_kind(os.path.join(path, "assets")) == kind
 
@@ -67,7 +63,7 @@ def assert_answered(paths, *pairs):
 
 
 def test_any_bytes_are_answered(exported_kind):
-    _, paths = exported_kind("simple_spans")
+    _, paths = exported_kind("conditional_spans")
 
     @settings(deadline=None, max_examples=20)
     @given(st.lists(st.tuples(SHORT_TEXTS, SHORT_TEXTS), min_size=1, max_size=3))

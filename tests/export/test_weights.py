@@ -34,7 +34,9 @@ def make_model(dtype):
 @pytest.mark.parametrize(
     ("form", "dtype", "weights", "least", "most", "bound"),
     [
-        ("saved_model", "mixed_bfloat16", None, 2, 2.1, 0.03),
+        pytest.param(
+            *("saved_model", "mixed_bfloat16", None, 2, 2.1, 0.03), marks=pytest.mark.slow
+        ),
         ("tflite", "float32", None, 3.8, 4.2, 1e-5),
         ("tflite", "mixed_bfloat16", None, 3.8, 4.2, 1e-5),
         ("tflite", "float32", "float16", 1.9, 2.2, 5e-3),

@@ -62,6 +62,7 @@ class Sample:
         """Writes the files, and returns the options of a training that predicts and exports."""
         self.module.write_data(folder)
         values = {"num_train_steps": 100, "save_checkpoints_steps": 50, **self.options}
+        values["train_batch_size"] = None  # is chosen
         for split, seed, count in (("train", 1, 400), ("dev", 2, 50)) if self.rows else ():
             header = self.header[1:] if self.no_label(split) else self.header
             rows = self.rows(np.random.default_rng(seed), split, count)
@@ -140,6 +141,6 @@ SAMPLES = {
         result=lambda result: list(zip(result.answer, result.start, result.end, strict=True)),
         answer=lambda fields: (fields[0],),
         module=plants,
-        options={"version": "v2", "train_batch_size": 32, "num_train_steps": 80},
+        options={"version": "v2", "num_train_steps": 80},
     ),
 }

@@ -19,6 +19,7 @@ from albert_tf.data.fine_tuning.tags import Span
 from albert_tf.files import read_json_lines
 from albert_tf.kinds import KINDS
 from albert_tf.kinds.registry import read_kind
+from albert_tf.model_folder import read_own
 from albert_tf.tasks import embedding
 from albert_tf.tasks.conversion import ConversionOptions
 from albert_tf.tasks.conversion import run as convert
@@ -31,8 +32,8 @@ from tests.tasks import plants
 from tests.tasks.animals import LABELS, read_table
 
 each_kind = pytest.mark.parametrize("name", SAMPLES)
-# Of the others tests/export has models of texts in `make test`, too.
-WITH_TEXT_MODEL = ("classification", "regression", "multi_label")
+# Of the others tests/export has models of texts.
+WITH_TEXT_MODEL = ("classification",)
 
 
 @pytest.fixture(scope="module")
@@ -52,14 +53,25 @@ def trained(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def predicted(trained):
+def loaded(trained):
+    """A function from a kind to the model of its trained folder; tests only ask it."""
+    return functools.cache(lambda name: albert_tf.load(trained(name)[1] / "out"))
+
+
+@pytest.fixture(scope="module")
+def exported(trained):
+    """A function from a kind to its exported model that takes ids; tests only ask it."""
+    return functools.cache(lambda name: albert_tf.load(trained(name)[1] / "exported" / "ids" / "1"))
+
+
+@pytest.fixture(scope="module")
+def predicted(trained, loaded):
     """A function from a kind to a few texts and what the trained folder predicts for them."""
 
     @functools.cache
     def predict(name):
-        _, folder, _ = trained(name)
-        texts = SAMPLES[name].texts(folder)
-        return texts, SAMPLES[name].result(albert_tf.load(folder / "out").predict(*texts))
+        texts = SAMPLES[name].texts(trained(name)[1])
+        return texts, SAMPLES[name].result(loaded(name).predict(*texts))
 
     return predict
 
@@ -169,6 +181,10 @@ def test_learns_and_other_libraries_agree(name, trained):
         assert value == pytest.approx(received[metric], abs=1e-5)
     tables = {path.name for path in (folder / "out").glob("*_*.tsv")}
     assert tables - {"eval_predictions.tsv"} == TABLES.get(name, set())
+    # What was left out is chosen.
+    saved = read_own(str(folder / "out" / "state"))["options"]
+    assert {"train_batch_size", "warmup_proportion"} <= {*saved["chosen"]}
+    assert saved["train_batch_size"] == (32 if name == "embedding" else 16)
 
 
 @each_kind
@@ -200,19 +216,19 @@ def test_files_have_the_same(name, trained, predicted):
 
 
 @each_kind
-def test_exported_model_predicts_the_same(name, trained, predicted):
-    _, folder, _ = trained(name)
+def test_exported_model_predicts_the_same(name, trained, exported, predicted):
     texts, expected = predicted(name)
-    for form in ("ids", "text") if name == "classification" else ("ids",):
-        received = albert_tf.load(folder / "exported" / form / "1").predict(*texts)
-        assert_same(SAMPLES[name].result(received), expected)
+    models = [exported(name)]
+    if name in WITH_TEXT_MODEL:
+        models.append(albert_tf.load(trained(name)[1] / "exported" / "text" / "1"))
+    for model in models:
+        assert_same(SAMPLES[name].result(model.predict(*texts)), expected)
 
 
 @each_kind
-def test_no_texts_have_no_answers(name, trained):
-    _, folder, _ = trained(name)
-    texts = SAMPLES[name].texts(folder)
-    model = albert_tf.load(folder / "out")
+def test_no_texts_have_no_answers(name, trained, loaded):
+    texts = SAMPLES[name].texts(trained(name)[1])
+    model = loaded(name)
     some, none = (model.predict(*lists) for lists in (texts, [[] for _ in texts]))
     assert SAMPLES[name].result(none) == model.predict_json(*([] for _ in texts)) == []
     assert type(none) is type(some)
@@ -226,7 +242,7 @@ def test_no_texts_have_no_answers(name, trained):
 
 
 @each_kind
-def test_lines_are_answered_the_same(name, trained, predicted, monkeypatch, capsys):
+def test_lines_are_answered_the_same(name, trained, loaded, predicted, monkeypatch, capsys):
     _, folder, _ = trained(name)
     texts, expected = predicted(name)
     rows = zip(*texts, strict=True)
@@ -236,12 +252,12 @@ def test_lines_are_answered_the_same(name, trained, predicted, monkeypatch, caps
     capsys.readouterr()
     run(FineTuningOptions(task_name=None, predict_file="-", output_dir=str(folder / "out")))
     header, *answers = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
-    assert header == list(albert_tf.load(folder / "out").predict_json(*texts)[0])
+    assert header == list(loaded(name).predict_json(*texts)[0])
     assert_same([SAMPLES[name].answer(fields) for fields in answers], expected)
 
 
 @each_kind
-def test_evaluations_agree(name, trained, tmp_path):
+def test_evaluations_agree(name, trained, exported, tmp_path):
     options, folder, metrics = trained(name)
     results = json.loads((folder / "out" / "eval_results.json").read_text())
     baselines = results.pop("baselines", {})
@@ -259,11 +275,11 @@ def test_evaluations_agree(name, trained, tmp_path):
         received = run(dataclasses.replace(options, **alone))
         assert (received["threshold_plant"], read_kind(out / "best").thresholds) == (0.5, ())
     dev_file = "predict_file" if SAMPLES[name].module is plants else "dev_file"
-    exported = albert_tf.load(folder / "exported" / "ids" / "1")
-    assert exported.evaluate(getattr(options, dev_file)) == pytest.approx(metrics, abs=1e-4)
+    received = exported(name).evaluate(getattr(options, dev_file))
+    assert received == pytest.approx(metrics, abs=1e-4)
 
 
-def test_embed_texts_reads_the_folder_of_an_embedder(trained, tmp_path):
+def test_embed_texts_reads_the_folder_of_an_embedder(trained, loaded, tmp_path):
     _, folder, _ = trained("embedding")
     (tmp_path / "texts.txt").write_text("the old cat\na rose\n")
     options = embedding.EmbeddingOptions(
@@ -272,8 +288,7 @@ def test_embed_texts_reads_the_folder_of_an_embedder(trained, tmp_path):
         output_file=str(tmp_path / "embeddings.npy"),
     )
     embedding.run(options)
-    model = albert_tf.load(folder / "out")
-    expected = model.embed(["the old cat", "a rose"])
+    expected = loaded("embedding").embed(["the old cat", "a rose"])
     np.testing.assert_array_equal(np.load(tmp_path / "embeddings.npy"), expected)
 
 
@@ -291,7 +306,8 @@ def test_the_folder_of_another_pooling_or_task_is_refused(trained):
         run(dataclasses.replace(options, **of_other))
     message = "--train_batch_size=16: expected 2 examples or more for each micro"
     with refused(message):
-        run(dataclasses.replace(options, accumulate_steps=16, output_dir=str(folder / "new")))
+        changes = {"train_batch_size": 16, "accumulate_steps": 16}
+        run(dataclasses.replace(options, **changes, output_dir=str(folder / "new")))
 
 
 @pytest.mark.slow
@@ -302,11 +318,11 @@ def test_a_training_starts_from_an_embedder_of_another_pooling(trained, tmp_path
     assert read_kind(tmp_path / "best").pooling == "cls"
 
 
-def test_answers_have_the_numbers_of_the_files(trained):
+def test_answers_have_the_numbers_of_the_files(trained, loaded):
     _, folder, _ = trained("question_answering")
     asked = questions_of(folder / "dev-v2.json")
     ids, questions, contexts = zip(*((q["id"], q["question"], c) for q, c in asked), strict=True)
-    answers = albert_tf.load(folder / "out").predict(questions, contexts)
+    answers = loaded("question_answering").predict(questions, contexts)
     predictions, nbest, odds = (
         json.loads((folder / "out" / f"{name}.json").read_text())
         for name in ("predictions", "nbest_predictions", "null_odds")
@@ -345,9 +361,8 @@ def test_words_of_a_conll_file_get_tags(trained):
     assert words == [line.split()[0] for line in theirs if line]
 
 
-def test_words_get_tags(trained):
-    _, folder, _ = trained("token_classification")
-    model = albert_tf.load(folder / "out")
+def test_words_get_tags(loaded):
+    model = loaded("token_classification")
     words = ["the", "mean", "of", "open", "cv", ",", "numpy"]
     texts = [words, ["see", "(keras)."], [], ["\u200b", "the"]]
     received = model.predict(texts)
@@ -376,9 +391,8 @@ def test_words_get_tags(trained):
             model.predict(wrong)
 
 
-def test_spans_that_cut_words_are_counted(trained):
-    _, folder, _ = trained("token_classification")
-    model = albert_tf.load(folder / "out")
+def test_spans_that_cut_words_are_counted(loaded):
+    model = loaded("token_classification")
     spans = (Span(4, 7, "LIB"), Span(10, 14, "FUNC"))
     texts = [TaggedText("train-1", "the numpy mean", spans=spans)] * 3
     features = model.kind.encode(texts, model.tokenizer)
@@ -386,14 +400,14 @@ def test_spans_that_cut_words_are_counted(trained):
     assert fault.startswith("x: 3 of 6 spans begin or end inside a word, such as 'num' in train-1")
 
 
-def test_a_tagger_for_hugging_face(trained, tmp_path):
+def test_a_tagger_for_hugging_face(trained, loaded, tmp_path):
     _, folder, _ = trained("token_classification")
     asked = {"init_checkpoint": str(folder / "out" / "best"), "to": "hugging_face"}
     convert(ConversionOptions(output_checkpoint=str(tmp_path / "x"), **asked))
     config = json.loads((tmp_path / "x" / "config.json").read_text())
     assert config["architectures"] == ["AlbertForTokenClassification"]
     assert list(config["id2label"].values()) == ["O", "B-FUNC", "I-FUNC", "B-LIB", "I-LIB"]
-    model = albert_tf.load(folder / "out")
+    model = loaded("token_classification")
     texts = ["the mean of open cv , numpy", "see keras", "\u200b"]
     assert [bool(spans) for spans in model.predict(texts)] == [True, True, False]
     assert albert_tf.load(tmp_path / "x").predict(texts) == model.predict(texts)

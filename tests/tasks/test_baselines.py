@@ -11,7 +11,7 @@ def results_of(folder):
     return json.loads((folder / "eval_results.json").read_text())
 
 
-def test_a_model_that_has_learnt_nothing_is_not_better(data, tmp_path, capsys):
+def test_a_model_that_has_learnt_nothing_is_not_better(data, tmp_path, capsys, eagerly):
     run(make_options(data, tmp_path / "out", num_train_steps=1, learning_rate=0.0))
     output, error = capsys.readouterr()
     results = results_of(tmp_path / "out")
@@ -50,7 +50,7 @@ def test_evaluation_alone_measures_the_baselines_of_the_training_on_its_own_rows
     assert "baseline" not in capsys.readouterr().out
 
 
-def test_a_single_dev_row_has_baselines_and_no_error(data, tmp_path, capsys):
+def test_a_single_dev_row_has_baselines_and_no_error(data, tmp_path, capsys, eagerly):
     write_rows(tmp_path / "one.tsv", 1, seed=9, pairs=True)
     files = pair_files(data) | {"dev_file": str(tmp_path / "one.tsv")}
     run(make_options(data, tmp_path / "out", **files, num_train_steps=1))

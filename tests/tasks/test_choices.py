@@ -12,11 +12,17 @@ from albert_tf.conversion import save_model
 from albert_tf.kinds import Classification, MultipleChoice, TokenClassification
 from albert_tf.model_folder import read_own
 from albert_tf.sources import find_model
-from albert_tf.tasks.fine_tuning.choices import Choice, choose, choose_length, set_length
+from albert_tf.tasks.fine_tuning.choices import (
+    Choice,
+    choose,
+    choose_length,
+    complete,
+    set_length,
+)
+from albert_tf.tasks.fine_tuning.data import read_data
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.run import run
 from tests.helpers import refused
-from tests.kinds.samples import SAMPLES
 from tests.tasks.animals import make_options, write_rows
 
 LEFT_OUT = dict.fromkeys(
@@ -93,23 +99,25 @@ def read_options(folder):
 def test_run_that_resumes_keeps_what_it_chose(data, tmp_path, capsys):
     write_rows(tmp_path / "train.tsv", 40, seed=1)
     out = tmp_path / "out"
-    options = plain(data, out, train_file=str(tmp_path / "train.tsv"), train_batch_size=64)
+    options = plain(data, out, train_file=str(tmp_path / "train.tsv"), train_batch_size=512)
     run(options)
+    assert capsys.readouterr().out.count("a flag overrides each") == 1
     before = read_options(out)
     assert before["chosen"] == [
         *("learning_rate", "num_train_steps", "warmup_proportion", "max_seq_length")
     ]
-    assert (before["train_batch_size"], before["restarts"]) == (64, 0)
+    assert (before["train_batch_size"], before["restarts"]) == (512, 0)
     write_rows(tmp_path / "train.tsv", 400, seed=1)
-    capsys.readouterr()
-    run(dataclasses.replace(options, do_eval=False, dev_fraction=0.1))
+    without_dev_set = {"do_eval": False, "dev_fraction": 0.1}
+    run(dataclasses.replace(options, **without_dev_set))
     assert {**read_options(out), "do_eval": True} == before
     printed = capsys.readouterr().out
     assert "training examples when the run began: --learning_rate=0.00015, --" in printed
     assert f"{before['num_train_steps']} steps are done already, so nothing is trained" in printed
     # Flags that are given take precedence.
     more = before["num_train_steps"] + 1
-    run(dataclasses.replace(options, num_train_steps=more, learning_rate=1e-3))
+    given = {"num_train_steps": more, "learning_rate": 1e-3}
+    run(dataclasses.replace(options, **given, **without_dev_set))
     after = read_options(out)
     assert (after["num_train_steps"], after["learning_rate"]) == (more, 1e-3)
     assert "learning_rate" not in after["chosen"]
@@ -141,19 +149,20 @@ def test_training_that_was_stopped_ends_as_if_it_were_not(data, tmp_path):
 
 @pytest.mark.parametrize("given", [False, True])
 def test_collapse_at_a_chosen_rate_starts_again_at_half_of_it(
-    given, data, trained, tmp_path, capsys, monkeypatch
+    given, data, trained, tmp_path, capsys, monkeypatch, request
 ):
     out = tmp_path / "out"
     changes = {"num_train_steps": 4, "train_batch_size": 16, "max_seq_length": 24}
     changes["save_checkpoints_steps"] = 2
     changes["init_checkpoint"] = str(trained / "best")
     if given:
-        changes["learning_rate"] = 3e-4
+        request.getfixturevalue("eagerly")
+        changes |= {"learning_rate": 3e-4, "num_train_steps": 1}
     module = "albert_tf.tasks.fine_tuning.training"
 
     def has_collapsed(folder):
         assert folder == str(out)
-        return read_options(out)["learning_rate"] > 1e-4
+        return read_options(out)["learning_rate"] > 2e-4
 
     monkeypatch.setattr(f"{module}._has_collapsed", has_collapsed)
     options = plain(data, out, **changes)
@@ -166,25 +175,28 @@ def test_collapse_at_a_chosen_rate_starts_again_at_half_of_it(
         assert "has collapsed: after the warm-up" in error
         return
     assert "collapsed at the chosen learning rate of 0.0003: starting again at half" in printed
-    assert (options_there["learning_rate"], options_there["restarts"]) == (7.5e-5, 2)
+    assert (options_there["learning_rate"], options_there["restarts"]) == (1.5e-4, 1)
+    names = ("learning_rate",)
+    assert [Choice(names, restarts).may_start_again for restarts in (1, 2)] == [True, False]
     assert "has collapsed" not in error
     reports = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     assert [line["step"] for line in reports if line["split"] == "eval"] == [0, 2, 4]
+    # The same command keeps that rate.
+    run(options)
+    assert read_options(out)["learning_rate"] == 1.5e-4
     # It is the training that starts with that rate.
     alone = tmp_path / "alone"
     monkeypatch.undo()
-    run(dataclasses.replace(options, output_dir=str(alone), learning_rate=7.5e-5))
+    run(dataclasses.replace(options, output_dir=str(alone), learning_rate=1.5e-4))
     scores = [json.loads((each / "eval_results.json").read_text()) for each in (out, alone)]
     for of_run in scores:
         of_run.pop("baselines")
     assert scores[0] == pytest.approx(scores[1], abs=1e-4)
-    # The same command keeps that rate.
-    run(options)
-    assert read_options(out)["learning_rate"] == 7.5e-5
 
 
-@pytest.mark.parametrize("strategy", ["one_device", "mirrored"])
-@pytest.mark.parametrize("new_pooler", [None, False])
+@pytest.mark.parametrize(
+    ("strategy", "new_pooler"), [("one_device", None), ("mirrored", None), ("one_device", False)]
+)
 def test_pretrained_pooler_is_drawn_anew(strategy, new_pooler, data, tmp_path, capsys, eagerly):
     config = AlbertConfig.from_json_file(str(data / "albert_config.json"))
     encoder = albert_tf.AlbertEncoder(config)
@@ -198,6 +210,8 @@ def test_pretrained_pooler_is_drawn_anew(strategy, new_pooler, data, tmp_path, c
         distribution_strategy=strategy,
         num_train_steps=1,
         learning_rate=0.0,
+        do_eval=False,
+        dev_fraction=0.0,
     )
     run(options)
     assert ("--new_pooler" in capsys.readouterr().out) == (new_pooler is None)
@@ -224,26 +238,12 @@ def test_few_rows_and_rare_labels_have_a_line_each(data, tmp_path, capsys):
     path = tmp_path / "train.tsv"
     rows = (data / "train.tsv").read_text().splitlines()
     path.write_text("\n".join([*rows[:9], "a rock\tstone"]) + "\n")
-    options = plain(data, tmp_path / "out", train_file=str(path), num_train_steps=1)
-    run(dataclasses.replace(options, test_file=None))
+    options = complete(plain(data, tmp_path / "out", train_file=str(path)))
+    tokenizer = albert_tf.AlbertTokenizer(str(data / "words.model"))
+    read_data(options, tokenizer)
     error = capsys.readouterr().err
     assert f"warning: {path}: 8 rows are trained on; with fewer than 10 the answers are" in error
     assert f"warning: {path}: the model can hardly learn labels of a single row: 'stone'" in error
     path.write_text("\n".join([rows[0], *(f"{n}\tplant" for n in "abc")]) + "\n")
     with refused(r"train\.tsv: every row has the label 'plant'; expected"):
-        run(options)
-
-
-@pytest.mark.parametrize("name", SAMPLES)
-def test_every_kind_chooses_what_is_left_out(name, tmp_path, capsys, eagerly):
-    options = SAMPLES[name].make_options(tmp_path)
-    # The questions' and the passages' positions end below the default length.
-    given = {"max_seq_length": 40} if name == "question_answering" else {}
-    left_out = {**LEFT_OUT, "warmup_steps": None, **given, "num_train_steps": 1}
-    options = dataclasses.replace(options, **left_out, export_dir=None, do_predict=False)
-    run(options)
-    saved = read_options(tmp_path / "out")
-    assert {"learning_rate", "train_batch_size", "warmup_proportion"} <= {*saved["chosen"]}
-    assert saved["train_batch_size"] == (32 if name == "embedding" else 16)
-    assert saved["learning_rate"] == 3e-4
-    assert capsys.readouterr().out.count("a flag overrides each") == 1
+        read_data(options, tokenizer)

@@ -28,6 +28,7 @@ from tests.export.runtimes import need
 from tests.helpers import (
     assert_same_weights,
     change_json,
+    contents_of,
     largest_file,
     refused,
     slow_except,
@@ -319,20 +320,18 @@ def test_vocabulary_that_tokenizers_cannot_express_goes_alone(tmp_path, capsys):
 
 
 @pytest.mark.usefixtures("model")
-@pytest.mark.parametrize("by_folder", [True, False])
-def test_config_and_vocabulary_beside_a_checkpoint_are_taken(tmp_path, vocabulary, by_folder):
-    theirs, there, back = tmp_path / "theirs", tmp_path / "there" / "ckpt", tmp_path / "back"
+def test_config_and_vocabulary_beside_a_checkpoint_are_taken(tmp_path, vocabulary):
+    theirs, there = tmp_path / "theirs", tmp_path / "there" / "ckpt"
     # An empty folder may be there, and what is next to it does not matter.
     theirs.mkdir()
     (tmp_path / "spiece.model").write_bytes(b"other pieces")
     convert_ours(tmp_path, to="hugging_face", output=theirs, spm_model_file=vocabulary)
     assert (theirs / "spiece.model").read_bytes() == pathlib.Path(vocabulary).read_bytes()
     convert(theirs, "tf1", there)
-    convert(there.parent if by_folder else there, "hugging_face", back)
-    names = sorted(path.name for path in theirs.iterdir())
-    assert len(names) == 6
-    for name in names:
-        assert (back / name).read_bytes() == (theirs / name).read_bytes()
+    assert len(contents_of(theirs)) == 6
+    for source in (there.parent, there):
+        convert(source, "hugging_face", tmp_path / f"of {source.name}")
+        assert contents_of(tmp_path / f"of {source.name}") == contents_of(theirs)
 
 
 def test_saved_model_of_a_pretrainer_keeps_its_masked_lm_head(tmp_path, model, capsys):

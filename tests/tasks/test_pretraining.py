@@ -34,7 +34,7 @@ from tests.tasks.language import (
 
 
 @pytest.fixture(scope="module")
-def trained(language_data, tmp_path_factory):
+def trained(language_data, pictures, tmp_path_factory):
     """The options and the metrics of a complete run."""
     options = make_options(language_data, tmp_path_factory.mktemp("trained"))
     return options, run(options)

@@ -1,8 +1,10 @@
 """A training, the models it can start from, and the predictions of a trained folder."""
 
 import dataclasses
+import importlib.util
 import io
 import json
+import sys
 import types
 
 import numpy as np
@@ -25,18 +27,21 @@ from tests.helpers import assert_same_weights, change_json, refused, tiny_config
 from tests.tasks.animals import NO_FILES, make_options, pair_files, write_vocabulary
 
 
-def test_dev_set_is_a_part_of_the_training_file(data, tmp_path, capsys):
+def test_dev_set_is_a_part_of_the_training_file(data, tmp_path, capsys, monkeypatch, eagerly):
+    monkeypatch.delitem(sys.modules, "matplotlib.figure")
     path = tmp_path / "train.csv"
     lines = [f"the cat {number},animal" for number in range(90)]
     lines += [f"an oak {number},plant" for number in range(10)]
     path.write_text("\n".join(["Text,Category", *lines]) + "\n")
     values = {**NO_FILES, "train_file": str(path), "class_weights": "balanced"}
-    values |= {"best_metric": "macro_f1", "num_train_steps": 4, "save_checkpoints_steps": 4}
+    values |= {"best_metric": "macro_f1", "num_train_steps": 1, "warmup_steps": 0}
     options = make_options(data, tmp_path / "out", **values)
     metrics = run(options)
     assert set(metrics) >= {"accuracy", "f1", "macro_f1", "matthews_corrcoef", "loss"}
     printed = capsys.readouterr().out
     assert f"{path}: 10 rows, chosen by --random_seed, are the dev set; 90" in printed
+    is_drawn = importlib.util.find_spec("matplotlib") is not None
+    assert (tmp_path / "out" / "learning_curve.png").exists() == is_drawn
     _, *rows = (tmp_path / "out" / "eval_predictions.tsv").read_text().splitlines()
     labels = [row.split("\t")[1] for row in rows]
     assert (labels.count("animal"), labels.count("plant")) == (9, 1)

@@ -153,11 +153,16 @@ NFKC = {"normalization_rule_name": "nmt_nfkc", "user_defined_symbols": ["\u0bca"
     "settings_of_model",
     [
         pytest.param(NFKC, id="composed", marks=pytest.mark.slow),
-        pytest.param({"user_defined_symbols": ["e a", "\u200b"]}, marks=pytest.mark.slow),
-        {"normalization_rule_name": "identity", "split_by_whitespace": False},
-        {"byte_fallback": True, "vocab_size": 450},
-        {"remove_extra_whitespaces": False},
-        None,
+        *slow_except(
+            [
+                {"user_defined_symbols": ["e a", "\u200b"]},
+                {"byte_fallback": True, "vocab_size": 450},
+                {"remove_extra_whitespaces": False},
+                {"normalization_rule_name": "identity", "split_by_whitespace": False},
+                None,
+            ],
+            *({"normalization_rule_name": "identity", "split_by_whitespace": False}, None),
+        ),
     ],
     ids=str,
 )

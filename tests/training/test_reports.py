@@ -42,7 +42,7 @@ def folder(tmp_path):
 
 
 @pytest.mark.parametrize("metrics", [("accuracy",), ("accuracy", "perplexity"), ()])
-def test_picture_also_beyond_local_disks(folder, metrics):
+def test_picture_also_beyond_local_disks(folder, metrics, pictures):
     pytest.importorskip("matplotlib")
     tf.io.gfile.makedirs("ram://curve")
     tf.io.gfile.copy(str(folder / "metrics.jsonl"), "ram://curve/metrics.jsonl", overwrite=True)

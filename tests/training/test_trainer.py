@@ -222,7 +222,7 @@ def test_compiled_updates_do_not_depend_on_their_number_in_a_call():
     ("model_class", "loss", "options"),
     [
         (AlbertClassifier, ClassificationLoss(), {"num_classes": 2, "dropout": 0.0}),
-        (AlbertSpanLabeler, SpanLoss(), {}),
+        pytest.param(AlbertSpanLabeler, SpanLoss(), {}, marks=pytest.mark.slow),
     ],
 )
 def test_padding_changes_nothing_where_lengths_vary(model_class, loss, options):
