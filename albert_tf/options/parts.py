@@ -67,7 +67,9 @@ class VocabularyOptions:
 
     spm_model_file: str | None = option("SentencePiece model.", None)
     vocab_file: str | None = option("WordPiece vocabulary, instead of a SentencePiece model.", None)
-    do_lower_case: bool | None = option("Lower-case the text.", None)
+    do_lower_case: bool | None = option(
+        "Lower-case the text. Must match the vocabulary's training text.", None
+    )
 
 
 def check_form(form: str, weights: str | None, has_examples: bool = True) -> None:

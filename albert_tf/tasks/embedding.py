@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.errors import InputError, name_place
+from albert_tf.model_folder import folder_of
 from albert_tf.progress import Progress
 from albert_tf.sources import find_model
 from albert_tf.tasks.fine_tuning.predictions import STANDARD_INPUT
@@ -20,6 +21,7 @@ from albert_tf.tasks.flags import check_addresses, load_tokenizer
 from albert_tf.tasks.loaded import Loaded
 from albert_tf.tasks.loading import load
 from albert_tf.tasks.model_options import EmbeddingOptions
+from albert_tf.tokenization.vocabulary_files import vocabulary_flags
 
 # Sorted by length and embedded together. Those of width 1024 take 32 MB.
 _TEXTS_AT_ONCE = 8192
@@ -31,9 +33,11 @@ def run(options: EmbeddingOptions) -> None:
     with name_place("--model"):
         options = dataclasses.replace(options, model=find_model(options.model))
     tokenizer = None
-    if options.spm_model_file or options.vocab_file:
-        vocabulary = options.spm_model_file, options.vocab_file
-        tokenizer = load_tokenizer(*vocabulary, options.do_lower_case is not False)
+    given = options.spm_model_file, options.vocab_file, options.do_lower_case
+    if any(value is not None for value in given):
+        # An exported model has no vocabulary that could be read in another way.
+        flags = vocabulary_flags(folder_of(options.model), *given)
+        tokenizer = load_tokenizer(*(flags.values() or given))
     with name_place("--model"):
         loaded = load(options.model, tokenizer, options.num_hidden_layers)
     embedder = loaded.make_embedder(

@@ -23,7 +23,7 @@ class EmbeddingOptions(DepthOptions, VocabularyOptions, ExportOptions):
 
     DEFAULTS: ClassVar = {
         "spm_model_file": "that of the folder",
-        "do_lower_case": "as the folder says or, with another vocabulary, true",
+        "do_lower_case": "as the folder says, otherwise true",
     }
 
     model: str = option(

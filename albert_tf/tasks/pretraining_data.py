@@ -40,6 +40,7 @@ def run(options: PretrainingDataOptions) -> PretrainingDataStats:
     if options.model:
         with name_place("--model"):
             options = _add_vocabulary(options)
+    options = dataclasses.replace(options, do_lower_case=options.do_lower_case is not False)
     if options.masking == "static":
         options.warn_of_few_predictions(options.max_seq_length)
     with name_place("--input_file"):
@@ -57,7 +58,7 @@ def run(options: PretrainingDataOptions) -> PretrainingDataStats:
 
 
 def _add_vocabulary(options: PretrainingDataOptions) -> PretrainingDataOptions:
-    flags = vocabulary_flags(folder_of(find_model(options.model)))
+    flags = vocabulary_flags(folder_of(find_model(options.model)), lower_case=options.do_lower_case)
     if not flags:
         raise InputError(f"{options.model}: holds no vocabulary")
     return dataclasses.replace(options, model=None, **flags)

@@ -2,7 +2,7 @@
 
 import dataclasses
 import os
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from albert_tf.data.pretraining.corpus import CorpusConfig
 from albert_tf.data.pretraining.input_files import stats_file_of
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PretrainingDataOptions(VocabularyOptions, CorpusConfig, SegmentConfig, MaskingConfig):
     """The options of `albert-create-pretraining-data`."""
+
+    DEFAULTS: ClassVar = {"do_lower_case": "as the folder of --model says, otherwise true"}
 
     input_file: tuple[str, ...] = option(
         "Text files, glob patterns or folders, comma-separated. Files that end in .gz or .zst are "
@@ -55,9 +57,6 @@ class PretrainingDataOptions(VocabularyOptions, CorpusConfig, SegmentConfig, Mas
     )
     model: str | None = option(
         f"Model whose vocabulary and case to use instead, to train it further: {MODEL_NAMES}.", None
-    )
-    do_lower_case: bool = option(
-        "Lower-case the text. Must match the vocabulary's training text.", True
     )
     train_vocab: bool = option(
         "First train a SentencePiece model on the input and write it to --spm_model_file.", False

@@ -118,6 +118,16 @@ def test_any_number_of_lines_and_standard_input(model, embed, monkeypatch, capsy
     assert "embeddings.npy: 27 embeddings of width 48" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("names_vocabulary", [False, True])
+def test_a_given_case_replaces_that_of_the_folder(names_vocabulary, embed, folder):
+    vocabulary = str(folder / "spiece.model")
+    flags = {"spm_model_file": vocabulary} if names_vocabulary else {}
+    cased = albert_tf.load(folder, tokenizer=albert_tf.AlbertTokenizer(vocabulary, False))
+    embeddings = np.load(embed([b"the CAT"], do_lower_case=False, **flags))
+    np.testing.assert_array_equal(embeddings, cased.embed(["the CAT"]))
+    assert (embeddings != np.load(embed([b"the CAT"], **flags))).any()
+
+
 @pytest.mark.parametrize(
     ("lines", "flags", "message"),
     [

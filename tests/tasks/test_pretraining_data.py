@@ -56,6 +56,10 @@ def test_the_vocabulary_of_a_model(options, tmp_path):
     tokenizer = AlbertTokenizer.from_preset("small_en")
     assert stats["vocabulary_sha256"] == tokenizer.vocabulary_sha256
     assert stats["options"]["spm_model_file"] == tokenizer.vocabulary_file
+    assert stats["options"]["do_lower_case"] is True
+    run(dataclasses.replace(options, do_lower_case=False, overwrite=True))
+    stats = files.read_json(str(tmp_path / "out" / "a.stats.json"))
+    assert stats["options"]["do_lower_case"] is False
     (tmp_path / "empty").mkdir()
     with refused(r"^--model: .*empty: holds no vocabulary$"):
         run(dataclasses.replace(options, model=str(tmp_path / "empty"), overwrite=True))
