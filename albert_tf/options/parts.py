@@ -71,6 +71,11 @@ class VocabularyOptions:
         "Lower-case the text. Must match the vocabulary's training text.", None
     )
 
+    @property
+    def given_vocabulary(self) -> tuple[str | None, str | None, bool | None]:
+        """The files and the case that are given, as `vocabulary_flags` and `load_tokenizer` take them."""
+        return self.spm_model_file, self.vocab_file, self.do_lower_case
+
 
 def check_form(form: str, weights: str | None, has_examples: bool = True) -> None:
     """Checks the form of an exported model, and that the packages that write it are installed."""

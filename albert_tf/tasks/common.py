@@ -59,7 +59,7 @@ def described_folder(options: TrainingOptions) -> str | None:
 
 
 def find_init_model(options: _Options) -> _Options:
-    """Returns the options with the path of `--init_checkpoint`, and the config and vocabulary beside it.
+    """Returns the options with the path of `--init_checkpoint`, and the config and vocabulary next to it.
 
     Flags that name these take precedence. A run that resumes has them in its own folder, and no longer
     needs the model that it started from.
@@ -72,13 +72,12 @@ def find_init_model(options: _Options) -> _Options:
         config_file = options.albert_config_file or find_config(path)
         if config_file is None:
             raise InputError(
-                f"{path}: has no {model_folder.CONFIG_FILE} beside it; expected --albert_config_file"
+                f"{path}: has no {model_folder.CONFIG_FILE} next to it; expected --albert_config_file"
             )
         found = {"albert_config_file": config_file}
         if not resumed:
             found["init_checkpoint"] = path
-        given = options.spm_model_file, options.vocab_file, options.do_lower_case
-        found |= vocabulary_flags(model_folder.folder_of(path), *given)
+        found |= vocabulary_flags(model_folder.folder_of(path), *options.given_vocabulary)
     return dataclasses.replace(options, **found)
 
 

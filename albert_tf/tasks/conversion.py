@@ -84,8 +84,7 @@ def find_companions(
         )
     config = read_config(config_file).with_layers(options.num_hidden_layers)
     if tokenizer is None:
-        given = options.spm_model_file, options.vocab_file, options.do_lower_case
-        flags = vocabulary_flags(folder_of(path), *given)
+        flags = vocabulary_flags(folder_of(path), *options.given_vocabulary)
         tokenizer = load_tokenizer(*flags.values()) if flags else None
     if tokenizer is not None:
         check_tokenizer(tokenizer)

@@ -36,7 +36,7 @@ from albert_tf.tokenization.vocabulary_files import TOKENIZER_FILE
 
 # Maps the model's inputs to some or all of its outputs.
 Predict = Callable[[Mapping[str, np.ndarray]], Any]
-# The weights of a model that was written, in the order of the model's, and what it computes.
+# Weights read back from what was written, in the order of the model's, and the outputs that it computes.
 Written = tuple[Sequence[Any], Predict]
 
 

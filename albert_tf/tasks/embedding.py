@@ -33,7 +33,7 @@ def run(options: EmbeddingOptions) -> None:
     with name_place("--model"):
         options = dataclasses.replace(options, model=find_model(options.model))
     tokenizer = None
-    given = options.spm_model_file, options.vocab_file, options.do_lower_case
+    given = options.given_vocabulary
     if any(value is not None for value in given):
         # An exported model has no vocabulary that could be read in another way.
         flags = vocabulary_flags(folder_of(options.model), *given)

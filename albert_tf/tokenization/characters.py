@@ -48,11 +48,8 @@ def character_class(characters: Iterable[str]) -> str:
     members = np.zeros(sys.maxunicode + 3, bool)  # with a False on either side
     members[[ord(char) + 1 for char in characters]] = True
     runs = np.flatnonzero(members[1:] != members[:-1]).reshape(-1, 2)
-    return (
-        "["
-        + "".join(f"{_class_member(start)}-{_class_member(end - 1)}" for start, end in runs)
-        + "]"
-    )
+    ranges = (f"{_class_member(start)}-{_class_member(end - 1)}" for start, end in runs)
+    return f"[{''.join(ranges)}]"
 
 
 def _class_member(code_point: int) -> str:

@@ -132,9 +132,11 @@ def albert_tf_step(
 
     policy, distribution = KERAS_POLICIES[workload.precision], make_strategy(strategy)
     config = workload.albert_config
-    options = {"flash_attention": jit_compile and has_flash_attention(config, policy)}
+    flash_attention = jit_compile and has_flash_attention(config, policy)
     with distribution.scope():
-        encoder = AlbertEncoder(config, remat=remat, seed=0, dtype=policy, **options)
+        encoder = AlbertEncoder(
+            config, remat=remat, flash_attention=flash_attention, seed=0, dtype=policy
+        )
         model = AlbertPretrainer(encoder, seed=1, dtype=policy)
         optimizer = Lamb(_LEARNING_RATE)
     trainer = Trainer(

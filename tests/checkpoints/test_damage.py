@@ -257,7 +257,7 @@ def test_damage_of_any_byte_is_refused_or_changes_nothing(ours, tmp_path, name):
     expected = albert_tf.load(folder).predict(texts)
     content = (folder / name).read_bytes()
     rng, refused = np.random.default_rng(len(content)), 0
-    # A tokenizer.json beside the vocabulary is read by others.
+    # Only other libraries read a tokenizer.json where there is a vocabulary.
     for number in range(3 if name == "tokenizer.json" else 12):
         damaged = bytearray(content)
         if number % 3:

@@ -181,7 +181,7 @@ def test_learns_and_other_libraries_agree(name, trained):
         assert value == pytest.approx(received[metric], abs=1e-5)
     tables = {path.name for path in (folder / "out").glob("*_*.tsv")}
     assert tables - {"eval_predictions.tsv"} == TABLES.get(name, set())
-    # What was left out is chosen.
+    # Options that were not given are chosen.
     saved = read_own(str(folder / "out" / "state"))["options"]
     assert {"train_batch_size", "warmup_proportion"} <= {*saved["chosen"]}
     assert saved["train_batch_size"] == (32 if name == "embedding" else 16)

@@ -43,8 +43,7 @@ class _FineTuningOptions(ColumnNames, ExportOptions, TrainingOptions):
         "albert_config_file": "that of --init_checkpoint or, without --do_train, of the trained model",
         "spm_model_file": "as for --albert_config_file",
         "do_lower_case": "as the model's folder says, otherwise true",
-        "max_seq_length": "chosen by the data, at least 128, or 384 for question answering, and at most "
-        "the model's",
+        "max_seq_length": "chosen by the data, between 128 (question answering: 384) and the model's",
         "train_batch_size": "chosen by the data",
         "num_train_steps": "chosen by the data",
         "learning_rate": "chosen by the model",
