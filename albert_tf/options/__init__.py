@@ -9,7 +9,7 @@ import copy
 import dataclasses
 import inspect
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
 from albert_tf.errors import InputError
@@ -128,9 +128,7 @@ _TYPE_NAMES = {
     float: "a number with a point",
     bool: "true or false",
     type(None): "null",
-    object: "missing",
 }
-_MISSING = object()
 
 
 def check_layout(value: Any, layout: Any, path: str, place: str = "") -> None:
@@ -139,17 +137,29 @@ def check_layout(value: Any, layout: Any, path: str, place: str = "") -> None:
     A layout is a type, a union of types, a list with the layout of its items, or a dictionary with those
     of its members, of which a name with "?" may be missing. `path` and `place` are for messages.
     """
-    expected = typing.get_args(layout) or (layout if isinstance(layout, type) else type(layout),)
+    expected = _layout_types(layout)
     if type(value) not in expected:  # in Python `True` is an `int`
         received = _TYPE_NAMES.get(type(value), type(value).__name__)
-        wanted = " or ".join(_TYPE_NAMES[kind] for kind in expected)
-        raise InputError(f"{path}: {place or 'it'} is {received}, expected {wanted}")
+        raise InputError(f"{path}: {place or 'it'} is {received}, expected {_names_of(expected)}")
     if isinstance(layout, list):
         for number, item in enumerate(value):
             check_layout(item, layout[0], path, f"{place}[{number}]")
     if isinstance(layout, dict):
         for key, member_layout in layout.items():
             name = key.removesuffix("?")
-            if name in value or name == key:
-                member_place = f"{place}.{name}".removeprefix(".")
-                check_layout(value.get(name, _MISSING), member_layout, path, member_place)
+            member_place = f"{place}.{name}".removeprefix(".")
+            if name in value:
+                check_layout(value[name], member_layout, path, member_place)
+            elif name == key:
+                raise InputError(
+                    f"{path}: {member_place} is missing, expected "
+                    f"{_names_of(_layout_types(member_layout))}; received {', '.join(value) or 'nothing'}"
+                )
+
+
+def _layout_types(layout: Any) -> tuple[type, ...]:
+    return typing.get_args(layout) or (layout if isinstance(layout, type) else type(layout),)
+
+
+def _names_of(types: Iterable[type]) -> str:
+    return " or ".join(_TYPE_NAMES[kind] for kind in types)

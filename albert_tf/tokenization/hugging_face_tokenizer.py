@@ -54,7 +54,7 @@ def tokenizer_files(
     Hugging Face has no such tokenizer. Texts are truncated as the model's `albert_tf.kinds.Kind` does;
     without one, or if it has windows, at the model's number of positions.
     """
-    is_cut = kind is not None and not kind.finds_spans
+    is_cut = kind is not None and (kind.reads_one_sequence or kind.num_choices)
     max_length = kind.max_seq_length if is_cut else config.max_position_embeddings
     try:
         return hugging_face_files(tokenizer, max_length)

@@ -1,6 +1,7 @@
 """Texts longer than the model: their windows together decide, on every road."""
 
 import itertools
+import json
 
 import numpy as np
 import pytest
@@ -60,6 +61,10 @@ def test_outputs_of_windows_are_averaged(data, trained, tmp_path, kind, capsys):
         reset_head=True,
     )
     assert "truncated" not in capsys.readouterr().out
+    best = tmp_path / "out" / "best"
+    config = json.loads((best / "config.json").read_text())
+    limit = json.loads((best / "tokenizer_config.json").read_text())["model_max_length"]
+    assert limit == config["max_position_embeddings"]  # not LENGTH: windows read whole texts
     texts = [*TEXTS, "", "a b " * 50]
     expected = np.array([average(model, text) for text in texts])
     received = model.predict(texts)
@@ -75,12 +80,15 @@ def test_outputs_of_windows_are_averaged(data, trained, tmp_path, kind, capsys):
         np.testing.assert_allclose(of_road, expected, atol=1e-5)
 
 
-def test_share_of_truncated_texts_is_said(data, tmp_path, capsys):
-    only_train = {"do_eval": False, "dev_file": None, "dev_fraction": 0.0}
-    options = complete(make_options(data, tmp_path, **only_train, max_seq_length=5))
+@pytest.mark.parametrize("pairs", [False, True])
+def test_share_of_truncated_texts_is_said(data, tmp_path, capsys, pairs):
+    files = pair_files(data) if pairs else {"dev_file": None}
+    only_train = {"do_eval": False, "dev_fraction": 0.0}
+    options = complete(make_options(data, tmp_path, **files, **only_train, max_seq_length=5))
     read_data(options, AlbertTokenizer(str(data / "words.model")))
-    line = "of 400 texts are longer than --max_seq_length=5 and are truncated; --long_texts=windows reads"
-    assert line in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "texts are longer than --max_seq_length=5 and are truncated" in printed
+    assert ("truncated; --long_texts=windows reads all" in printed) == (not pairs)
 
 
 def test_pairs_have_no_windows(data, tmp_path):

@@ -118,7 +118,8 @@ def _encode(
 def _say_if_truncated(kind: Kind, task: Task, split: str, dataset: ExampleSet) -> None:
     cut, texts = dataset.features.num_truncated, len(dataset.features.lengths)
     if cut:
-        advice = "; --long_texts=windows reads all of them" if hasattr(kind, "long_texts") else ""
+        has_windows = hasattr(kind, "long_texts") and kind.reads_one_sequence and not kind.pairs
+        advice = "; --long_texts=windows reads all of them" if has_windows else ""
         print(
             f"{task.name}, {split}: {cut / texts:.1%} of {texts} texts are longer than "
             f"--max_seq_length={kind.max_seq_length} and are truncated{advice}"
