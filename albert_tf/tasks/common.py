@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -29,7 +30,11 @@ from albert_tf.training.loop import WriteBest
 
 RESULTS_FILE = "eval_results.json"
 _DROPOUTS = ("hidden_dropout_prob", "attention_probs_dropout_prob")
-_OPTIMIZERS = {"lamb": Lamb, "adamw": AdamWeightDecay}
+_OPTIMIZERS = {
+    "lamb": Lamb,
+    "adamw": AdamWeightDecay,
+    "debiased_adamw": functools.partial(AdamWeightDecay, bias_correction=True),
+}
 
 
 def start_devices(options: TrainingOptions) -> None:

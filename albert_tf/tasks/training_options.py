@@ -24,6 +24,8 @@ from albert_tf.sources import MODEL_NAMES, refuse_brackets
 # 256 times the paper's. A batch is built as a whole, so a typing error could fill the memory.
 MAX_BATCH_SIZE = 1 << 20
 
+OptimizerName = Literal["lamb", "adamw", "debiased_adamw"]
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingOptions(DepthOptions, VocabularyOptions, LoopOptions):
@@ -59,7 +61,11 @@ class TrainingOptions(DepthOptions, VocabularyOptions, LoopOptions):
         least=1,
         most=MAX_BATCH_SIZE,
     )
-    optimizer: Literal["lamb", "adamw"] | None = option("Optimizer.", None)
+    optimizer: OptimizerName | None = option(
+        "LAMB, the original's AdamW, or AdamW with the correction of its moments' bias that the original "
+        "lacks.",
+        None,
+    )
     learning_rate: float | None = option("Peak learning rate.", None, least=0)
     num_train_steps: int | None = option("Total number of updates.", None, least=1)
     warmup_steps: int | None = option(
@@ -144,7 +150,7 @@ def fixed_length(options: TrainingOptions) -> int | None:
 class PretrainingRecipe:
     """The hyperparameters of pre-training, the same for all sizes; see `PretrainingOptions`."""
 
-    optimizer: Literal["lamb", "adamw"]
+    optimizer: OptimizerName
     learning_rate: float
     train_batch_size: int
     num_train_steps: int
@@ -214,6 +220,7 @@ class Recipe:
     num_train_steps: int
     warmup_steps: int
     max_seq_length: int
+    optimizer: OptimizerName = "adamw"
 
 
 # Lan et al. 2019, https://arxiv.org/abs/1909.11942, appendix, table 14 (GLUE; the rows of RACE and SQuAD

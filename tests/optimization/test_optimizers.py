@@ -6,7 +6,7 @@ import tensorflow as tf
 from albert_tf.optimization import AdamWeightDecay, Lamb, PolynomialDecayWithWarmup
 
 
-def run(initial, gradients, schedule, lamb):
+def run(initial, gradients, schedule, lamb, bias_correction):
     """Returns variables after an update with each step's gradients, clipped to global norm 1.
 
     A slow reference in float64 NumPy, one variable at a time, written from the formulas.
@@ -21,7 +21,8 @@ def run(initial, gradients, schedule, lamb):
             gradient = gradient / max(norm, 1.0)
             m[name] = 0.9 * m[name] + 0.1 * gradient
             v[name] = 0.999 * v[name] + 0.001 * gradient**2
-            update = m[name] / (np.sqrt(v[name]) + 1e-6)
+            sums = (1 - 0.9 ** (step + 1), 1 - 0.999 ** (step + 1)) if bias_correction else (1, 1)
+            update = m[name] / sums[0] / (np.sqrt(v[name] / sums[1]) + 1e-6)
             if "layer_norm" in name or "bias" in name:
                 variables[name] = variables[name] - rate * update
                 continue
@@ -40,8 +41,8 @@ def learning_rate(step, peak, steps, warmup, power, start):
 
 
 @pytest.mark.parametrize("optimizer_class", [AdamWeightDecay, Lamb])
-@pytest.mark.parametrize("start", [0, 2])
-def test_a_clipped_run_equals_a_slow_reference(optimizer_class, start):
+@pytest.mark.parametrize(("start", "bias_correction"), [(0, False), (2, False), (0, True)])
+def test_a_clipped_run_equals_a_slow_reference(optimizer_class, start, bias_correction):
     rng = np.random.default_rng(0)
     initial = {
         "kernel": rng.normal(size=(3, 5)),
@@ -56,12 +57,13 @@ def test_a_clipped_run_equals_a_slow_reference(optimizer_class, start):
     ]
     # After the last of six steps the rate stays 0.
     schedule = {"peak": 0.1, "steps": 6, "warmup": 3, "power": 0.5, "start": start}
-    optimizer = optimizer_class(PolynomialDecayWithWarmup(*schedule.values()))
+    schedule_object = PolynomialDecayWithWarmup(*schedule.values())
+    optimizer = optimizer_class(schedule_object, bias_correction=bias_correction)
     variables = [keras.Variable(value, name=name) for name, value in initial.items()]
     for gradient in gradients:
         clipped, _ = tf.clip_by_global_norm([np.float32(g) for g in gradient.values()], 1.0)
         optimizer.apply(clipped, variables)
-    expected = run(initial, gradients, schedule, lamb=optimizer_class is Lamb)
+    expected = run(initial, gradients, schedule, optimizer_class is Lamb, bias_correction)
     for variable in variables:
         path = variable.path
         np.testing.assert_allclose(variable, expected[path], rtol=0, atol=2e-6, err_msg=path)
@@ -73,6 +75,7 @@ def test_config_gives_the_optimizer_back(optimizer_class):
     more = {"power": 2.0, "start_warmup_step": 3, "decay_steps": 7}
     schedule = PolynomialDecayWithWarmup(0.1, 100, 10, **more)
     more = {"weight_decay_rate": 0.2, "exclude": ["gamma"], "global_clipnorm": 1.0}
+    more["bias_correction"] = True
     optimizer = optimizer_class(schedule, **more)
     copy = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(optimizer))
     assert copy.get_config() == optimizer.get_config()

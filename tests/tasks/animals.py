@@ -72,6 +72,7 @@ def training_of(data, output_dir):
         "do_eval": True,
         "train_batch_size": 16,
         "learning_rate": 3e-3,
+        "optimizer": "adamw",  # whose first updates are the largest
     }
 
 

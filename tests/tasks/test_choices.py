@@ -26,7 +26,10 @@ from tests.helpers import refused
 from tests.tasks.animals import make_options, write_rows
 
 LEFT_OUT = dict.fromkeys(
-    ("learning_rate", "num_train_steps", "train_batch_size", "max_seq_length", "warmup_proportion")
+    (
+        *("learning_rate", "optimizer", "num_train_steps", "train_batch_size", "max_seq_length"),
+        "warmup_proportion",
+    )
 )
 KIND = Classification(labels=("animal", "plant"))
 
@@ -52,11 +55,13 @@ def choose_for(rows, tmp_path, width=768, kind=KIND, recommended=None, **given):
     [(64, 3e-4), (128, 3e-4), (312, 1e-4), (512, 5e-5), (768, 2e-5), (1024, 1e-5), (4096, 1e-5)],
 )
 def test_narrow_models_take_higher_rates_than_the_papers(width, rate, tmp_path):
-    assert choose_for(400, tmp_path, width)[0].learning_rate == rate
+    options = choose_for(400, tmp_path, width)[0]
+    assert (options.learning_rate, options.optimizer) == (rate, "debiased_adamw")
 
 
 def test_rate_that_the_model_recommends(tmp_path, capsys):
-    assert choose_for(400, tmp_path, recommended=0.5)[0].learning_rate == 0.5
+    options = choose_for(400, tmp_path, recommended=0.5)[0]
+    assert (options.learning_rate, options.optimizer) == (0.5, "adamw")
     assert "--learning_rate=0.5 (the model recommends)" in capsys.readouterr().out
     with refused("recommended_learning_rate '1' is not a number in"):
         choose_for(400, tmp_path, recommended="1")
@@ -104,7 +109,7 @@ def test_run_that_resumes_keeps_what_it_chose(data, tmp_path, capsys):
     assert capsys.readouterr().out.count("a flag overrides each") == 1
     before = read_options(out)
     assert before["chosen"] == [
-        *("learning_rate", "num_train_steps", "warmup_proportion", "max_seq_length")
+        *("learning_rate", "optimizer", "num_train_steps", "warmup_proportion", "max_seq_length")
     ]
     assert (before["train_batch_size"], before["restarts"]) == (512, 0)
     write_rows(tmp_path / "train.tsv", 400, seed=1)

@@ -42,7 +42,7 @@ _VOCABULARIES = ("spm_model_file", "vocab_file")
 CHOSEN, RESTARTS = "chosen", "restarts"
 
 _NAMES = (
-    *("learning_rate", "train_batch_size", "num_train_steps", "warmup_proportion"),
+    *("learning_rate", "optimizer", "train_batch_size", "num_train_steps", "warmup_proportion"),
     *("max_seq_length", "new_pooler"),
 )
 _PARTNERS = dict(LENGTHS) | {second: first for first, second in LENGTHS}
@@ -244,7 +244,10 @@ def _values(
     rows: int,
     reasons: dict[str, str],
 ) -> Mapping[str, Any]:
-    rate, reasons["learning_rate"] = _learning_rate(options, config, kind)
+    recommended = _recommended_rate(options.albert_config_file)
+    rate, reasons["learning_rate"] = recommended, "the model recommends"
+    if recommended is None:
+        rate, reasons["learning_rate"] = _width_rate(config, kind)
     if rows < _FEW_ROWS:
         rate, reasons["learning_rate"] = rate / 2, f"half of what {reasons['learning_rate']}"
     batch_size = options.train_batch_size
@@ -255,6 +258,9 @@ def _values(
     examples = max(_PASSES * rows + _MORE * math.sqrt(rows), _LEAST_EXAMPLES)
     values = {
         "learning_rate": rate,
+        # Without bias correction the first updates undo a part of a pre-training (Mosbach et al. 2021,
+        # https://arxiv.org/abs/2006.04884), unless the rate was measured so.
+        "optimizer": "debiased_adamw" if recommended is None else "adamw",
         "train_batch_size": batch_size,
         "num_train_steps": math.ceil(examples / batch_size),
         "warmup_proportion": _WARMUP_PROPORTION,
@@ -274,17 +280,19 @@ def _is_fine_tuned(path: str) -> bool:
     return is_known or stored_shape(path, AlbertClassifier.HEAD_BIAS) is not None
 
 
-def _learning_rate(
-    options: FineTuningOptions, config: AlbertConfig, kind: Kind
-) -> tuple[float, str]:
-    """Returns the rate that the model recommends, or that of its width, and says which."""
-    path = options.albert_config_file
-    recommended = files.read_json(path).get(RECOMMENDED_RATE)
-    if recommended is not None:
-        with name_place(path):
-            if not isinstance(recommended, int | float) or not 0 < recommended < 1:
-                raise InputError(f"{RECOMMENDED_RATE} {recommended!r} is not a number in (0, 1)")
-        return float(recommended), "the model recommends"
+def _recommended_rate(config_file: str) -> float | None:
+    """Returns the rate that the model recommends, measured with AdamW without bias correction, if any."""
+    rate = files.read_json(config_file).get(RECOMMENDED_RATE)
+    if rate is None:
+        return None
+    with name_place(config_file):
+        if not isinstance(rate, int | float) or not 0 < rate < 1:
+            raise InputError(f"{RECOMMENDED_RATE} {rate!r} is not a number in (0, 1)")
+    return float(rate)
+
+
+def _width_rate(config: AlbertConfig, kind: Kind) -> tuple[float, str]:
+    """Returns the rate of the model's width, and says so."""
     rate = kind.base_learning_rate * (_WIDTH_OF_BASE / config.hidden_size) ** 2
     rate = float(f"{min(max(rate, _LEAST_RATE), _MOST_RATE):.1g}")
     return rate, f"suits a width of {config.hidden_size}"

@@ -47,6 +47,7 @@ class _FineTuningOptions(ColumnNames, ExportOptions, TrainingOptions):
         "train_batch_size": "chosen by the data",
         "num_train_steps": "chosen by the data",
         "learning_rate": "chosen by the model",
+        "optimizer": "chosen by the model",
     }
     # Name of the files of predictions for a test set, without their ends.
     TEST_PREDICTIONS: ClassVar = "test_results"
@@ -92,7 +93,6 @@ class _FineTuningOptions(ColumnNames, ExportOptions, TrainingOptions):
         "tsv",
     )
 
-    optimizer: Literal["lamb", "adamw"] = option("Optimizer.", "adamw")
     num_train_epochs: float | None = option(
         "Number of passes over the training set, instead of --num_train_steps.", None, least=0
     )
