@@ -29,7 +29,7 @@ classifier = albert_tf.AlbertClassifier.from_preset(pretrained, num_classes=2)
 model = keras.Model(text, classifier(inputs))
 
 loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-model.compile(albert_tf.AdamWeightDecay(2e-5), loss, metrics=["accuracy"])
+model.compile(albert_tf.AdamWeightDecay(2e-5, bias_correction=True), loss, metrics=["accuracy"])
 model.fit(train, validation_data=dev, epochs=3)
 print(model.evaluate(dev, return_dict=True))
 
