@@ -300,6 +300,22 @@ def test_mistakes_in_options_are_named(options, message):
         MultipleChoice(labels=("A", "B")).make_examples("a", None, options)
 
 
+@pytest.mark.parametrize(
+    "kind", [Classification(labels=("A", "B")), MultipleChoice(labels=("A", "B"))]
+)
+@pytest.mark.parametrize("pairs", [True, False])
+def test_second_texts_are_those_of_the_training(kind, pairs):
+    kind = dataclasses.replace(kind, pairs=pairs, task_name="own")
+    more = ([["c", "d"]],) if isinstance(kind, MultipleChoice) else ()
+    message = (
+        "missing; the model was trained on pairs of texts"
+        if pairs
+        else "the model was tr.* on single"
+    )
+    with refused(f"^(text_b|question): {message}"):
+        kind.make_examples("a", None if pairs else "b", *more)
+
+
 def test_pairs_to_embed():
     pairs = rows(("anchor", "positive"), ("a", "b"))
     assert Embedding().read(pairs, "train") == [Example("train-0", "a", "b")]
