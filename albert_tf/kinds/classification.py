@@ -179,7 +179,7 @@ def _parse_weights(text: str, labels: Sequence[str]) -> dict[str, float]:
             received = f"{label}:{weight}".lstrip(":")
             raise InputError(
                 f"{flag}: received '{received}'; expected none, balanced, label:weight,... or a JSON "
-                "object"
+                "object, with weights above 0"
             )
         if label not in labels:
             raise InputError(f"{flag}: unknown label '{label}'; expected {quote_names(labels)}")
