@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import inspect
 import os
 import pickle
 from collections.abc import Callable, Sequence
@@ -113,8 +114,17 @@ class Loaded:
         """
         if isinstance(self.kind, Embedding):
             return self.embed(*args, **kwargs)
-        examples = self.kind.make_examples(*args, **kwargs)
+        examples = self._make_examples(*args, **kwargs)
         return self.kind.result(examples, self.run(examples))
+
+    def _make_examples(self, *args: Any, **kwargs: Any) -> list[Any]:
+        signature = inspect.signature(self.kind.make_examples)
+        try:
+            signature.bind(*args, **kwargs)
+        except TypeError as error:
+            expected = ", ".join(signature.parameters)
+            raise InputError(f"predict: {error}; expected {expected}") from None
+        return self.kind.make_examples(*args, **kwargs)
 
     def run(
         self,
@@ -150,7 +160,7 @@ class Loaded:
             "probability_pos": 0.1}]`.
         """
         main = self._main
-        examples = main.kind.make_examples(*args, **kwargs)
+        examples = main._make_examples(*args, **kwargs)
         return list(to_rows(main.kind.answers(examples, main.run(examples))))
 
     def evaluate(self, data: Any, **columns: str) -> dict[str, float]:

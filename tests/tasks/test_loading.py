@@ -39,6 +39,7 @@ FRAME = type("Frame", (list,), {"columns": ("text",)})(["text"])
         (({"a"},), "^text_a: expected a string or a list of strings; received set$"),
         ((FRAME,), "^text_a: expected a string or a list of strings; received Frame$"),
         ((["a", 7],), r"^text_a\[1\]: expected a string; received int$"),
+        (("a", "b", "c"), "^predict: too many positional arguments; expected text_a, text_b$"),
         ((["a"],), "^text_b: missing; the model was trained on pairs of texts$"),
         ((["a", "b"], ["c"]), "^expected as many of text_a and text_b; received 2 and 1$"),
     ],
