@@ -141,6 +141,8 @@ def test_other_data_than_the_model_is_trained_on():
         dataclasses.replace(TEXTS, pairs=True).read(one, "dev")
     with refused(r"^rows.tsv: every row has the label 'no'"):
         Classification().fit_labels(Classification().read(one, "train"), "rows.tsv")
+    with refused(r"^rows.tsv: every row has the score 5; expected two or more$"):
+        Regression().fit_labels([Example("", "a", label="5")] * 2, "rows.tsv")
     some = rows(("text", "label"), ("a", "no"), ("b", None))
     with refused(r"^test\[1\]: expected a label in all rows, or in none"):
         TEXTS.read(some, "test")
