@@ -130,7 +130,9 @@ class Regression(LongTextKind):
     def fit_labels(self, examples: Sequence[Example], path: str) -> Self:
         """Returns the kind with mean and deviation of the scores, if these are far from 0 and 1."""
         scores = label_ids(examples, self.accepted_labels).astype(np.float64)
-        offset, scale = float(scores.mean()), float(scores.std()) or 1.0
+        offset, scale = float(scores.mean()), float(scores.std())
+        if not scale:
+            raise InputError(f"{path}: every row has the score {offset:g}; expected two or more")
         fitted = super().fit_labels(examples, path)
         if 1 / _FAR <= scale <= _FAR and abs(offset) <= _FAR:
             return fitted
@@ -179,7 +181,7 @@ def _parse_weights(text: str, labels: Sequence[str]) -> dict[str, float]:
             received = f"{label}:{weight}".lstrip(":")
             raise InputError(
                 f"{flag}: received '{received}'; expected none, balanced, label:weight,... or a JSON "
-                "object"
+                "object, with weights above 0"
             )
         if label not in labels:
             raise InputError(f"{flag}: unknown label '{label}'; expected {quote_names(labels)}")

@@ -233,19 +233,20 @@ class Kind(abc.ABC):
 
 
 def check_fields(fields: Sequence[str], least: int, most: int, expected: str) -> None:
-    """Raises an `InputError` if a line has more or less fields, or begins with an empty one."""
-    if not least <= len(fields) <= most:
-        raise InputError(f"received {len(fields)} texts; expected {expected}")
+    """Raises an `InputError` if a line begins with an empty field, or has more or less fields."""
     if not fields[0].strip():
         raise InputError("the text is empty")
+    if not least <= len(fields) <= most:
+        raise InputError(f"received {len(fields)} texts; expected {expected}")
 
 
 def as_texts(name: str, texts: str | Sequence[str]) -> list[str]:
     """Returns an argument as a list: one string, or a list, tuple, array or pandas Series of strings."""
     if isinstance(texts, str):
         return [texts]
-    # The elements of a DataFrame are the names of its columns.
+    # The elements of a DataFrame are the names of its columns; an array of shape () has none.
     is_list = hasattr(texts, "__len__") and not hasattr(texts, "columns")
+    is_list = is_list and getattr(texts, "shape", None) != ()
     if isinstance(texts, bytes | Mapping | set) or not is_list:
         raise InputError(
             f"{name}: expected a string or a list of strings; received {type(texts).__name__}"

@@ -65,6 +65,7 @@ class MultipleChoice(MultipleChoiceFlags, Classification):
         `options` has for each question a list of as many options as the model has labels.
         """
         article = as_texts("article", article)
+        self.check_second("question", question)
         if question is None:
             question = [""] * len(article)
         options = list(options)

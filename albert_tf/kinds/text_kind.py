@@ -35,7 +35,18 @@ class TextKind(Kind):
     @property
     def texts(self) -> tuple[str, ...]:
         """Names of the texts of an example."""
-        return ("text_a", "text_b")[: 1 + self.pairs]
+        return ("text_a", "text_b")[: self.most_texts]
+
+    @property
+    def least_texts(self) -> int:
+        """Least number of texts of an example."""
+        # Other libraries do not say whether they trained on pairs, nor name a task.
+        return self.most_texts if self.task_name else 1
+
+    @property
+    def most_texts(self) -> int:
+        """Greatest number of texts of an example."""
+        return 1 + self.pairs
 
     @property
     def accepted_labels(self) -> Labels:
@@ -57,10 +68,9 @@ class TextKind(Kind):
         self, table: Table, split: str, labels: Labels, choices: Sequence[str] = ()
     ) -> list[Example]:
         columns = find_columns(table, split == "test", choices)
-        # Other libraries do not say whether they trained on pairs, nor name a task.
-        is_known = self.task_name and split != "train"
-        if is_known and (columns.text_b is not None) != self.pairs:
-            has = f"'{columns.text_a}'" + (f" and '{columns.text_b}'" if columns.text_b else "")
+        names = [name for name in (columns.text_a, columns.text_b) if name is not None]
+        if split != "train" and not self.least_texts <= len(names) <= self.most_texts:
+            has = " and ".join(f"'{name}'" for name in names)
             model = "pairs of texts" if self.pairs else "single texts"
             raise InputError(
                 f"{table.name}: has the text in {has}; the model is trained on {model}"
@@ -75,11 +85,17 @@ class TextKind(Kind):
         self, text_a: Sequence[str], text_b: Sequence[str] | None = None
     ) -> list[Example]:
         """Makes n examples without labels of n texts, or n pairs if the model was trained on pairs."""
-        if text_b is None:
-            return [Example("", text) for (text,) in rows_of(text_a=text_a)]
-        if not self.pairs:
-            raise InputError("text_b: the model was trained on single texts")
-        return [Example("", *texts) for texts in rows_of(text_a=text_a, text_b=text_b)]
+        given = {"text_a": text_a} if text_b is None else {"text_a": text_a, "text_b": text_b}
+        rows = rows_of(**given)
+        self.check_second("text_b", text_b)
+        return [Example("", *texts) for texts in rows]
+
+    def check_second(self, name: str, texts: Any) -> None:
+        """Raises an `InputError` if the second texts are missing or too many."""
+        if texts is None and self.least_texts > 1:
+            raise InputError(f"{name}: missing; the model was trained on pairs of texts")
+        if texts is not None and not self.pairs:
+            raise InputError(f"{name}: the model was trained on single texts")
 
     def encode(self, examples, tokenizer) -> Features:
         return encode_examples(examples, self.accepted_labels, tokenizer, self.max_seq_length)
@@ -88,8 +104,9 @@ class TextKind(Kind):
         return AlbertClassifier(encoder, len(self.labels) or 1, dropout, seed, dtype=dtype)
 
     def example_of_line(self, fields: Sequence[str]) -> Example:
-        expected = "text_a or text_a, tab, text_b" if self.pairs else "a text without a tab"
-        check_fields(fields, 1, 1 + self.pairs, expected)
+        pair = "text_a, tab, text_b" if self.least_texts > 1 else "text_a or text_a, tab, text_b"
+        expected = pair if self.pairs else "a text without a tab"
+        check_fields(fields, self.least_texts, self.most_texts, expected)
         return Example("", *fields)
 
     def predict_texts(self, predict, tokenizer, graph_tokenizer, text_a, text_b=None):

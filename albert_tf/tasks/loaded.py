@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import inspect
 import os
 import pickle
 from collections.abc import Callable, Sequence
@@ -13,7 +14,7 @@ import tensorflow as tf
 
 from albert_tf.backends import require_tensorflow
 from albert_tf.data.fine_tuning.tables import ColumnNames, Table
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, warn
 from albert_tf.evaluation.masked_lm import Filling, fill_mask
 from albert_tf.evaluation.metrics import to_rows
 from albert_tf.export import ExportedModel, export
@@ -113,17 +114,32 @@ class Loaded:
         """
         if isinstance(self.kind, Embedding):
             return self.embed(*args, **kwargs)
-        examples = self.kind.make_examples(*args, **kwargs)
+        examples = self._make_examples(*args, **kwargs)
         return self.kind.result(examples, self.run(examples))
 
-    def run(self, examples: Sequence[Any], report: Callable[[int], None] | None = None) -> Any:
+    def _make_examples(self, *args: Any, **kwargs: Any) -> list[Any]:
+        signature = inspect.signature(self.kind.make_examples)
+        try:
+            signature.bind(*args, **kwargs)
+        except TypeError as error:
+            expected = ", ".join(signature.parameters)
+            raise InputError(f"predict: {error}; expected {expected}") from None
+        return self.kind.make_examples(*args, **kwargs)
+
+    def run(
+        self,
+        examples: Sequence[Any],
+        report: Callable[[int], None] | None = None,
+        features: Any = None,
+    ) -> Any:
         """Returns the kind's predictions for n examples, from which it makes results and metrics.
 
         `report` receives the number of sequences of each batch that is done. By default work of more than
-        ten seconds shows its progress.
+        ten seconds shows its progress. `features` are those of the examples, if they are encoded already.
         """
         require_tensorflow(f"load({self.source!r})")
-        features = self.kind.encode(examples, self.tokenizer)
+        if features is None:
+            features = self.kind.encode(examples, self.tokenizer)
         with contextlib.ExitStack() as stack:
             if report is None:
                 total, delay = len(features), SECONDS_WITHOUT_PROGRESS
@@ -144,11 +160,11 @@ class Loaded:
             "probability_pos": 0.1}]`.
         """
         main = self._main
-        examples = main.kind.make_examples(*args, **kwargs)
+        examples = main._make_examples(*args, **kwargs)
         return list(to_rows(main.kind.answers(examples, main.run(examples))))
 
     def evaluate(self, data: Any, **columns: str) -> dict[str, float]:
-        """Returns the metrics on data with labels.
+        """Returns the metrics on data with labels. A warning counts labels that cannot be predicted.
 
         Args:
             data: what `albert_tf.fine_tune` takes as `dev`.
@@ -163,7 +179,11 @@ class Loaded:
         if columns:
             data = Table.read(data, "data", ColumnNames(**columns))
         examples = main.kind.read(data, "dev")
-        return main.kind.measure(examples, main.run(examples)).metrics
+        features = main.kind.encode(examples, main.tokenizer)
+        path = str(data) if isinstance(data, str | os.PathLike) else "dev"
+        for fault in main.kind.find_faults(path, "dev", examples, features):
+            warn(fault)
+        return main.kind.measure(examples, main.run(examples, features=features)).metrics
 
     def export(
         self, export_dir: str, format: Form = "saved_model", weights: Weights | None = None

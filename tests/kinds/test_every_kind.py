@@ -391,13 +391,17 @@ def test_words_get_tags(loaded):
             model.predict(wrong)
 
 
-def test_spans_that_cut_words_are_counted(loaded):
+def test_spans_that_cut_words_are_counted(loaded, capsys):
     model = loaded("token_classification")
     spans = (Span(4, 7, "LIB"), Span(10, 14, "FUNC"))
     texts = [TaggedText("train-1", "the numpy mean", spans=spans)] * 3
     features = model.kind.encode(texts, model.tokenizer)
     (fault,) = model.kind.find_faults("x", "train", texts, features)
     assert fault.startswith("x: 3 of 6 spans begin or end inside a word, such as 'num' in train-1")
+    model.evaluate([{"text": text.text_a, "spans": [[*span] for span in spans]} for text in texts])
+    assert (
+        "warning: dev: 3 of 6 spans begin or end inside a word, such as" in capsys.readouterr().err
+    )
 
 
 def test_a_tagger_for_hugging_face(trained, loaded, tmp_path):

@@ -141,6 +141,8 @@ def test_other_data_than_the_model_is_trained_on():
         dataclasses.replace(TEXTS, pairs=True).read(one, "dev")
     with refused(r"^rows.tsv: every row has the label 'no'"):
         Classification().fit_labels(Classification().read(one, "train"), "rows.tsv")
+    with refused(r"^rows.tsv: every row has the score 5; expected two or more$"):
+        Regression().fit_labels([Example("", "a", label="5")] * 2, "rows.tsv")
     some = rows(("text", "label"), ("a", "no"), ("b", None))
     with refused(r"^test\[1\]: expected a label in all rows, or in none"):
         TEXTS.read(some, "test")
@@ -300,6 +302,22 @@ def test_mistakes_in_options_are_named(options, message):
         MultipleChoice(labels=("A", "B")).make_examples("a", None, options)
 
 
+@pytest.mark.parametrize(
+    "kind", [Classification(labels=("A", "B")), MultipleChoice(labels=("A", "B"))]
+)
+@pytest.mark.parametrize("pairs", [True, False])
+def test_second_texts_are_those_of_the_training(kind, pairs):
+    kind = dataclasses.replace(kind, pairs=pairs, task_name="own")
+    more = ([["c", "d"]],) if isinstance(kind, MultipleChoice) else ()
+    message = (
+        "missing; the model was trained on pairs of texts"
+        if pairs
+        else "the model was tr.* on single"
+    )
+    with refused(f"^(text_b|question): {message}"):
+        kind.make_examples("a", None if pairs else "b", *more)
+
+
 def test_pairs_to_embed():
     pairs = rows(("anchor", "positive"), ("a", "b"))
     assert Embedding().read(pairs, "train") == [Example("train-0", "a", "b")]
@@ -350,7 +368,10 @@ def test_weights_of_labels_are_one_on_average(class_weights, weights):
     ("class_weights", "message"),
     [
         ("maybe:2", "unknown label 'maybe'; expected 'no', 'yes'"),
-        ("yes:0", "received 'yes:0'; expected none, balanced, label:weight,..."),
+        (
+            "yes:0",
+            "received 'yes:0'; expected none, balanced, label:weight,.* with weights above 0",
+        ),
         ("yes", "received 'yes'; expected none, balanced, label:weight,..."),
         ("yes:2,no:x", "received 'no:x'; expected none, balanced"),
         ('{"yes": []}', r"received 'yes:\[\]'; expected none, balanced"),

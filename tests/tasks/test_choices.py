@@ -221,6 +221,8 @@ def test_pretrained_pooler_is_drawn_anew(strategy, new_pooler, data, tmp_path, c
     run(options)
     assert ("--new_pooler" in capsys.readouterr().out) == (new_pooler is None)
     assert read_options(tmp_path / "out")["new_pooler"] == (new_pooler is None)
+    with refused("out: holds the checkpoints of a run with trainable all; --trainable says head$"):
+        run(dataclasses.replace(options, trainable="head"))
     trained_encoder = albert_tf.AlbertEncoder(config)
     albert_tf.load_checkpoint(trained_encoder, str(tmp_path / "out"))
     kernel = trained_encoder.pooler.dense.kernel.numpy()

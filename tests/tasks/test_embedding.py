@@ -206,7 +206,7 @@ def test_other_and_damaged_modules_are_refused(modules, pooling, message, tmp_pa
 def test_every_model_embeds(model, encoder, trained, exported, tmp_path):
     classifier = albert_tf.load(trained)
     assert classifier.embed(TEXTS, normalize=True).shape == (len(TEXTS), 48)
-    assert "label" in classifier.predict(["the old cat"])._fields
+    assert "label" in classifier.predict(["the old cat"], ["a rose"])._fields
     with refused(r"^an exported model of another task has no hid"):
         albert_tf.load(exported / "ids" / "1").embed(TEXTS)
     # One of Google's archives.

@@ -35,9 +35,12 @@ FRAME = type("Frame", (list,), {"columns": ("text",)})(["text"])
         ((b"A fine film.",), "^text_a: expected a string or a list of strings; received bytes$"),
         ((7,), "^text_a: expected a string or a list of strings; received int$"),
         (({"a": 1},), "^text_a: expected a string or a list of strings; received dict$"),
+        ((np.array("a"),), "^text_a: expected a string or a list of strings; received ndarray$"),
         (({"a"},), "^text_a: expected a string or a list of strings; received set$"),
         ((FRAME,), "^text_a: expected a string or a list of strings; received Frame$"),
         ((["a", 7],), r"^text_a\[1\]: expected a string; received int$"),
+        (("a", "b", "c"), "^predict: too many positional arguments; expected text_a, text_b$"),
+        ((["a"],), "^text_b: missing; the model was trained on pairs of texts$"),
         ((["a", "b"], ["c"]), "^expected as many of text_a and text_b; received 2 and 1$"),
     ],
 )
@@ -54,7 +57,7 @@ def loaded(trained):
 @pytest.mark.parametrize("copied", [lambda x: pickle.loads(pickle.dumps(x)), copy.deepcopy])
 def test_copies_predict_the_same(loaded, copied):
     texts = ["A fine film.", "A bad one."]
-    expected, received = loaded.predict(texts), copied(loaded).predict(texts)
+    expected, received = loaded.predict(texts, texts), copied(loaded).predict(texts, texts)
     assert received.label == expected.label
     np.testing.assert_array_equal(received.probabilities, expected.probabilities)
 
@@ -63,7 +66,7 @@ def test_copies_predict_the_same(loaded, copied):
 @pytest.mark.parametrize(
     "call",
     [
-        lambda model: model.predict("A fine film."),
+        lambda model: model.predict("A fine film.", "A bad one."),
         lambda model: model.embed(["A fine film."], normalize=True),
         lambda model: model.model,
         lambda model: albert_tf.load(model.source),
@@ -102,9 +105,9 @@ def test_the_users_random_numbers_stay(trained, data):
 
 def test_threads_share_a_model(loaded):
     texts = ["the old cat", "a rose", "a tree", "the big oak"] * 5
-    expected = [loaded.predict(text).probabilities for text in texts]
+    expected = [loaded.predict(text, text).probabilities for text in texts]
     with concurrent.futures.ThreadPoolExecutor(4) as threads:
-        received = list(threads.map(lambda text: loaded.predict(text).probabilities, texts))
+        received = list(threads.map(lambda text: loaded.predict(text, text).probabilities, texts))
     np.testing.assert_array_equal(received, expected)
 
 

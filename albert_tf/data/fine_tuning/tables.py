@@ -254,7 +254,8 @@ def _mappings_table(name: str, values: Sequence[Any], numbers: Sequence[int], un
 def _read_memory(source: Any, name: str) -> Table:
     if isinstance(source, Mapping):
         raise InputError(
-            f"{name}: holds the parts {', '.join(map(str, source))}; expected one of them"
+            f"{name}: received a mapping with {', '.join(map(str, source))}; expected a list of "
+            "dictionaries or, of several data sets, one"
         )
     if hasattr(source, "with_format") and hasattr(source, "__len__"):  # a datasets.Dataset
         rows = arrow.to_mappings(source.with_format("arrow")[:])

@@ -105,6 +105,8 @@ def keep_chosen(options: _Options) -> tuple[_Options, Choice]:
         for name in (choice, _PARTNERS.get(choice))
         if saved.get(name) is not None and _is_left_out(options, choice)
     }
+    if "pooler" in options.frozen_parts:  # which is refused below if the run trains other parts
+        kept.pop("new_pooler", None)
     names = tuple(name for name in saved.get(CHOSEN, ()) if name in kept)
     return dataclasses.replace(options, **kept), Choice(names, saved.get(RESTARTS, 0))
 

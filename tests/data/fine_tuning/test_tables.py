@@ -247,7 +247,10 @@ def test_mistakes_in_files_are_named(tmp_path, name, content, message):
     [
         (Stream(), "train: received Stream; expected a path, a pandas DataFrame"),
         (3, "train: received int; expected a path, a pandas DataFrame, a datasets.Dataset or a"),
-        ({"train": [], "test": []}, "train: holds the parts train, test; expected one of them"),
+        (
+            {"text": ["a"], "label": ["b"]},
+            "train: received a mapping with text, label; expected a list of dic",
+        ),
         ([{"text": b"caf\xe9"}], r"train\[0\]: holds b'caf\\xe9', which is not UTF-8"),
         ([], "train: holds no rows"),
         ([{"text": "a"}, "b"], r"train\[1\]: expected a mapping from columns to values"),
