@@ -14,6 +14,7 @@ _SMALL = """
 import dataclasses, logging, os, sys
 from typing import Literal
 from albert_tf import command_line
+from albert_tf.errors import InputError
 from albert_tf.options import check_ranges, option
 
 @dataclasses.dataclass(frozen=True)
@@ -33,6 +34,8 @@ class Options(Base):
 
 sys.argv[0] = "script.py"
 def task(options):
+    if options.turns > 1:
+        raise InputError("none.txt: cannot be read")
     logging.getLogger("tensorflow").warning("a damaged file that nobody needs")
     print("x" * options.count if options.quick else os.environ["TF_ENABLE_ONEDNN_OPTS"])
 
@@ -94,6 +97,10 @@ def test_mistake_in_the_flags_is_one_line_and_exit_code_2(flags, message):
     assert error.startswith("script.py: error: ")
     assert message in error
     assert len(error.splitlines()) == 1
+
+
+def test_mistake_in_a_file_is_one_line_and_exit_code_1():
+    assert run(_SMALL, "--turns=2") == (1, "", "script.py: error: none.txt: cannot be read\n")
 
 
 @pytest.mark.parametrize(

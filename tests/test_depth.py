@@ -22,7 +22,7 @@ def shallow():
     return albert_tf.load("medium_en", num_hidden_layers=4)
 
 
-def test_a_named_model_has_the_depth_that_is_asked_for(shallow, capsys):
+def test_a_named_model_has_the_depth_that_is_asked_for(shallow, eagerly, capsys):
     assert shallow.model.config.num_hidden_layers == 4
     expected = shallow.embed(TEXTS)
     assert np.abs(expected - albert_tf.load("medium_en").embed(TEXTS)).max() > 0.1
@@ -32,7 +32,7 @@ def test_a_named_model_has_the_depth_that_is_asked_for(shallow, capsys):
     assert "trained with" not in capsys.readouterr().err
 
 
-def test_commands_take_the_depth(shallow, tmp_path):
+def test_commands_take_the_depth(shallow, eagerly, tmp_path):
     converted, output = str(tmp_path / "converted"), str(tmp_path / "embeddings.npy")
     asked = {"to": "hugging_face", "output_checkpoint": converted, "num_hidden_layers": 4}
     conversion.run(conversion.ConversionOptions(init_checkpoint="medium_en", **asked))

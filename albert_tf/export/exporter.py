@@ -112,11 +112,14 @@ class _Export:
 
     def write_saved_models(self) -> dict[str, str]:
         """Writes the model of ids and, with TensorFlow Text, that of texts."""
-        ids_model = saved_models.IdsModel(self.model, self.kind)
-        modules = {"ids": ids_model}
+        names = ["ids"]
         if can_write_text(self.export_dir, "text"):
-            modules["text"] = saved_models.TextModel(ids_model, self.kind, self.tokenizer)
-        with write_next_version(self.export_dir, modules) as (paths, incomplete):
+            names.append("text")
+        with write_next_version(self.export_dir, names) as (paths, incomplete):
+            ids_model = saved_models.IdsModel(self.model, self.kind)
+            modules = {"ids": ids_model}
+            if "text" in names:
+                modules["text"] = saved_models.TextModel(ids_model, self.kind, self.tokenizer)
             for name, module in modules.items():
                 signature, folder = module.serve, incomplete[name]
                 with files.explain_refusal(paths[name]):

@@ -96,21 +96,23 @@ class Trainer(Evaluator):
         """Returns the packed means of each step."""
         spec = batches.element_spec
         step = tf.function(self.train_step, input_signature=[spec], autograph=False)
-        self._step_names = tuple(step.get_concrete_function().structured_outputs)
-        means_spec = tf.TensorSpec((2 * len(self._step_names),), tf.float32)
 
-        def train(next_batch, most):
+        def train(next_batch, most, size=None):
             def update(index):
-                return StepMeans.pack(step(next_batch(index)))
+                means = step(next_batch(index))
+                self._step_names = tuple(means)
+                return StepMeans.pack(means)
 
-            return _stack(update, means_spec, count, most)
+            return _stack(update, tf.TensorSpec((size,), tf.float32), count, most)
 
         @tf.function(autograph=False, jit_compile=True)
         def train_compiled(stacked):
             def take(index):
                 return tf.nest.map_structure(lambda values: values[index], stacked)
 
-            return train(take, _COMPILED_STEPS)
+            # XLA has to know the size of what it stacks.
+            size = 2 * len(step.get_concrete_function().structured_outputs)
+            return train(take, _COMPILED_STEPS, size)
 
         is_fixed = self._compiles_loop and all(
             values.shape.is_fully_defined() for values in tf.nest.flatten(spec)

@@ -251,7 +251,7 @@ def ours(tmp_path_factory):
     "name",
     ["config.json", "model.safetensors", "spiece.model", "tokenizer_config.json", "tokenizer.json"],
 )
-def test_damage_of_any_byte_is_refused_or_changes_nothing(ours, tmp_path, name):
+def test_damage_of_any_byte_is_refused_or_changes_nothing(ours, tmp_path, eagerly, name):
     folder = shutil.copytree(ours, tmp_path / "copy")
     texts = ["a day", "no"]
     expected = albert_tf.load(folder).predict(texts)

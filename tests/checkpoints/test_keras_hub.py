@@ -23,7 +23,7 @@ NAMES = ("token_ids", "padding_mask", "segment_ids")
 POSITIONS = np.array([[0, 3], [5, 2], [1, 4]], np.int32)
 
 
-def test_a_classifiers_preset_with_its_vocabulary_is_a_whole_model(tmp_path):
+def test_a_classifiers_preset_with_its_vocabulary_is_a_whole_model(tmp_path, eagerly):
     words = np.random.default_rng(0).normal(0, 0.3, (150, 16)).astype(np.float32)
     backbone, head = keras_hub_tensors("classifier")
     tensors = {**backbone, "layers/reversible_embedding/vars/0": words}

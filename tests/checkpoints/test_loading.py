@@ -25,7 +25,7 @@ from albert_tf.models import (
 )
 from tests.checkpoints.layouts import MODELS, config_of, folder_tensors, model_of, write_folder
 from tests.checkpoints.test_damage import write_shards
-from tests.helpers import ROOT, assert_same_weights, refused, slow_except, tiny_config
+from tests.helpers import ROOT, assert_same_weights, refused, tiny_config
 
 
 def save_ours(model, path):
@@ -148,7 +148,8 @@ def test_names_of_a_checkpoint_of_tensorflow(tmp_path, pretrainer):
 KERAS_IMPORTS = ["from albert_tf.models import AlbertEncoder", "from albert_tf import Lamb"]
 
 
-@pytest.mark.parametrize("line", slow_except(KERAS_IMPORTS, KERAS_IMPORTS[0]))
+@pytest.mark.slow
+@pytest.mark.parametrize("line", KERAS_IMPORTS)
 def test_one_import_registers_all_classes_of_keras_files(line):
     names = ("AlbertPretrainer", "Lamb", "PolynomialDecayWithWarmup", "Preprocessor")
     program = f"""

@@ -3,7 +3,6 @@
 import dataclasses
 import pathlib
 import pkgutil
-import re
 import runpy
 import signal
 import subprocess
@@ -83,18 +82,6 @@ def test_help_version_and_mistakes_in_flags_import_nothing_slow(script, flag):
     assert imported.isdisjoint(["keras", "scipy", "sklearn", "tensorflow"])
 
 
-def test_mistake_in_a_file_is_one_line_and_exit_code_1(tmp_path):
-    missing = tmp_path / "none.txt"
-    flags = {"output_file": tmp_path / "out", "max_predictions_per_seq": 77}
-    script = "create_pretraining_data.py"
-    process = start(script, input_file=missing, vocab_file=missing, **flags)
-    _, error = process.communicate(timeout=240)
-    assert process.returncode == 1
-    # Nor does any line of TensorFlow's appear.
-    assert re.fullmatch(rf"{script}: error: .*{missing}.*\n", error)
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize(
     ("number", "code", "line"),
     [
@@ -136,6 +123,7 @@ def test_preempted_run_saves_and_ends_well(tmp_path, when, sent, code, by):
     last = error.splitlines()[-1]
     assert last == f"run_pretraining.py: stopped by {by}; the same command resumes"
     assert "Traceback" not in error
+    assert ".cc:" not in error  # TensorFlow's own lines
     if when == "training":
         assert all(report["step"] % 20 == 0 for report in read_reports(tmp_path / "out"))
 

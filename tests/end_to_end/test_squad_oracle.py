@@ -1,5 +1,7 @@
 """A model that knows the answers scores 100 on the way from a file of questions to its metrics."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -47,11 +49,11 @@ def is_within_tokens(example, first, last):
     return bool(example.context[first : answer.start].strip() or example.context[end:last].strip())
 
 
-FAST = ("xquad.ar.json", "xquad.de.json")
+CASES = list(itertools.product(ANSWERS_WITHIN_TOKENS, (simple_head, conditional_head)))
+FAST = [("xquad.ar.json", conditional_head), ("xquad.de.json", simple_head)]
 
 
-@pytest.mark.parametrize("head", [simple_head, conditional_head])
-@pytest.mark.parametrize("name", slow_except(ANSWERS_WITHIN_TOKENS, *FAST))
+@pytest.mark.parametrize(("name", "head"), slow_except(CASES, *FAST))
 def test_oracle(name, head):
     kind = QuestionAnswering(
         head=head.__name__.removesuffix("_head"),

@@ -64,7 +64,7 @@ def test_ids(kind, runtime, exported_kind):
         ],
         *((kind, "openvino") for kind in TEXTS_IN_OPENVINO),
         *((kind, "loaded") for kind in ("classifier", "multiple_choice")),
-        *((kind, "session") for kind in ("classifier", "token_classifier", "conditional_spans")),
+        ("classifier", "session"),
     ),
 )
 def test_texts(kind, runtime, exported_kind, tokenizer):

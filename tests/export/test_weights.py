@@ -37,7 +37,6 @@ def make_model(dtype):
         pytest.param(
             *("saved_model", "mixed_bfloat16", None, 2, 2.1, 0.03), marks=pytest.mark.slow
         ),
-        ("tflite", "float32", None, 3.8, 4.2, 1e-5),
         ("tflite", "mixed_bfloat16", None, 3.8, 4.2, 1e-5),
         ("tflite", "float32", "float16", 1.9, 2.2, 5e-3),
         ("tflite", "float32", "int8", 0.95, 1.2, 0.15),

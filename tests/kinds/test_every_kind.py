@@ -242,7 +242,9 @@ def test_no_texts_have_no_answers(name, trained, loaded):
 
 
 @each_kind
-def test_lines_are_answered_the_same(name, trained, loaded, predicted, monkeypatch, capsys):
+def test_lines_are_answered_the_same(
+    name, trained, loaded, predicted, monkeypatch, eagerly, capsys
+):
     _, folder, _ = trained(name)
     texts, expected = predicted(name)
     rows = zip(*texts, strict=True)

@@ -108,7 +108,7 @@ def test_gradients_are_those_without_and_dropout_goes_on(sharing):
     inputs = random_inputs()
     losses, gradients = {}, {}
     for remat in (False, True):
-        encoder = make_encoder(remat, sharing=sharing, num_hidden_layers=3)
+        encoder = make_encoder(remat, sharing=sharing, num_hidden_layers=2)
         step = tf.function(lambda encoder=encoder: loss_and_gradients(encoder, inputs))
         steps = [step() for _ in range(2)]
         losses[remat] = [float(loss) for loss, _ in steps]

@@ -4,7 +4,7 @@ import re
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.run import run
 from tests.helpers import refused
-from tests.tasks.animals import make_options, pair_files, write_rows
+from tests.tasks.animals import make_options, write_rows
 
 
 def results_of(folder):
@@ -29,7 +29,7 @@ def test_a_model_that_has_learnt_nothing_is_not_better(data, tmp_path, capsys, e
 
 
 def test_evaluation_alone_measures_the_baselines_of_the_training_on_its_own_rows(
-    data, classifier, tmp_path, capsys
+    classifier, tmp_path, capsys, eagerly
 ):
     write_rows(tmp_path / "other.tsv", 20, seed=9, pairs=True)
     options = FineTuningOptions(
@@ -50,9 +50,9 @@ def test_evaluation_alone_measures_the_baselines_of_the_training_on_its_own_rows
     assert "baseline" not in capsys.readouterr().out
 
 
-def test_a_single_dev_row_has_baselines_and_no_error(data, tmp_path, capsys, eagerly):
+def test_a_single_dev_row_has_baselines_and_no_error(classifier, tmp_path, capsys, eagerly):
     write_rows(tmp_path / "one.tsv", 1, seed=9, pairs=True)
-    files = pair_files(data) | {"dev_file": str(tmp_path / "one.tsv")}
-    run(make_options(data, tmp_path / "out", **files, num_train_steps=1))
+    one = {"do_eval": True, "dev_file": str(tmp_path / "one.tsv")}
+    run(FineTuningOptions(output_dir=str(classifier), **one))
     assert "standard error" not in capsys.readouterr().err
-    assert results_of(tmp_path / "out")["baselines"]["bag_of_words"]["accuracy"] in (0.0, 1.0)
+    assert results_of(classifier)["baselines"]["bag_of_words"]["accuracy"] in (0.0, 1.0)

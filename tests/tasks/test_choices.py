@@ -101,7 +101,7 @@ def read_options(folder):
     return read_own(str(folder / "state"))["options"]
 
 
-def test_run_that_resumes_keeps_what_it_chose(data, tmp_path, capsys):
+def test_run_that_resumes_keeps_what_it_chose(data, tmp_path, capsys, eagerly):
     write_rows(tmp_path / "train.tsv", 40, seed=1)
     out = tmp_path / "out"
     options = plain(data, out, train_file=str(tmp_path / "train.tsv"), train_batch_size=512)
@@ -154,14 +154,13 @@ def test_training_that_was_stopped_ends_as_if_it_were_not(data, tmp_path):
 
 @pytest.mark.parametrize("given", [False, True])
 def test_collapse_at_a_chosen_rate_starts_again_at_half_of_it(
-    given, data, trained, tmp_path, capsys, monkeypatch, request
+    given, data, trained, tmp_path, capsys, monkeypatch, eagerly
 ):
     out = tmp_path / "out"
     changes = {"num_train_steps": 4, "train_batch_size": 16, "max_seq_length": 24}
     changes["save_checkpoints_steps"] = 2
     changes["init_checkpoint"] = str(trained / "best")
     if given:
-        request.getfixturevalue("eagerly")
         changes |= {"learning_rate": 3e-4, "num_train_steps": 1}
     module = "albert_tf.tasks.fine_tuning.training"
 
@@ -199,9 +198,7 @@ def test_collapse_at_a_chosen_rate_starts_again_at_half_of_it(
     assert scores[0] == pytest.approx(scores[1], abs=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("strategy", "new_pooler"), [("one_device", None), ("mirrored", None), ("one_device", False)]
-)
+@pytest.mark.parametrize(("strategy", "new_pooler"), [("mirrored", None), ("one_device", False)])
 def test_pretrained_pooler_is_drawn_anew(strategy, new_pooler, data, tmp_path, capsys, eagerly):
     config = AlbertConfig.from_json_file(str(data / "albert_config.json"))
     encoder = albert_tf.AlbertEncoder(config)

@@ -54,6 +54,7 @@ def loaded(trained):
     return albert_tf.load(trained)
 
 
+@pytest.mark.usefixtures("eagerly")
 @pytest.mark.parametrize("copied", [lambda x: pickle.loads(pickle.dumps(x)), copy.deepcopy])
 def test_copies_predict_the_same(loaded, copied):
     texts = ["A fine film.", "A bad one."]
@@ -91,7 +92,7 @@ def test_a_fork_says_what_to_do(loaded, call):
         os.waitpid(child, 0)
 
 
-def test_the_users_random_numbers_stay(trained, data):
+def test_the_users_random_numbers_stay(trained, data, eagerly):
     def states():
         numpy_state = np.random.get_state()[1].tolist()
         return random.getstate(), numpy_state, csv.field_size_limit()
@@ -111,7 +112,7 @@ def test_threads_share_a_model(loaded):
     np.testing.assert_array_equal(received, expected)
 
 
-def test_paths_may_begin_in_the_home(trained, data, tmp_path, monkeypatch):
+def test_paths_may_begin_in_the_home(trained, data, tmp_path, monkeypatch, eagerly):
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "x").symlink_to(trained)
     (tmp_path / "data").symlink_to(data)
@@ -127,7 +128,7 @@ def test_paths_may_begin_in_the_home(trained, data, tmp_path, monkeypatch):
         albert_tf.fine_tune("~/x", f"~/data/{dev.name}", output_dir="~/x", kind="regression")
 
 
-def test_modules_of_tensorflow_hub(loaded, tmp_path):
+def test_modules_of_tensorflow_hub(loaded, tmp_path, eagerly):
     encoder, tokenizer = loaded.model.encoder, loaded.tokenizer
     (tmp_path / "assets").mkdir()
     (tmp_path / "assets" / "30k-clean.model").write_bytes(tokenizer.vocabulary)
@@ -140,7 +141,7 @@ def test_modules_of_tensorflow_hub(loaded, tmp_path):
     np.testing.assert_array_equal(received, loaded.embed(texts))
 
 
-def test_a_padded_word_table_has_no_more_pieces(loaded, write_hugging_face):
+def test_a_padded_word_table_has_no_more_pieces(loaded, write_hugging_face, eagerly):
     size = -(-loaded.tokenizer.vocab_size // 64) * 64
     config = dataclasses.replace(loaded.model.config, vocab_size=size)
     assert loaded.tokenizer.vocab_size < size
@@ -171,7 +172,7 @@ def write_hugging_face(loaded, tmp_path):
     return write
 
 
-def test_other_hugging_face_folders(loaded, write_hugging_face, tmp_path):
+def test_other_hugging_face_folders(loaded, write_hugging_face, tmp_path, eagerly):
     def load(model, **details):
         shutil.rmtree(tmp_path / "hugging_face", ignore_errors=True)
         return albert_tf.load(write_hugging_face(model, **details))
@@ -216,7 +217,7 @@ def test_other_hugging_face_folders(loaded, write_hugging_face, tmp_path):
         albert_tf.load(folder, tokenizer=tokenizer)
 
 
-def test_trained_folder_without_its_vocabulary(loaded, classifier, tmp_path):
+def test_trained_folder_without_its_vocabulary(loaded, classifier, tmp_path, eagerly):
     (classifier / "best" / "spiece.model").unlink()
     (classifier / "best" / "tokenizer.json").unlink()
     with refused(r"holds no vocabulary; pass tok"):

@@ -44,7 +44,7 @@ def average(model, text):
         for kind in TARGETS
     ],
 )
-def test_outputs_of_windows_are_averaged(data, trained, tmp_path, kind, capsys):
+def test_outputs_of_windows_are_averaged(data, trained, tmp_path, kind, eagerly, capsys):
     rows = [
         {"text": text, "label": label} for text, label in zip(TEXTS, TARGETS[kind], strict=True)
     ]

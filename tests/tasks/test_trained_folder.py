@@ -53,7 +53,7 @@ def test_dev_set_is_a_part_of_the_training_file(data, tmp_path, capsys, monkeypa
         run(dataclasses.replace(options, dev_fraction=0.001, output_dir=str(tmp_path / "new")))
 
 
-def test_prediction_needs_nothing_but_the_folder(data, classifier, capsys):
+def test_prediction_needs_nothing_but_the_folder(data, classifier, capsys, eagerly):
     test_file = str(data / "pairs-test.tsv")
     run(FineTuningOptions(output_dir=str(classifier), do_predict=True, test_file=test_file))
     alone = (classifier / "test_results.tsv").read_text()
@@ -124,7 +124,7 @@ def test_finished_folder_is_fixed(data, trained, tmp_path, monkeypatch, changes,
         run(make_options(data, trained, **values))
 
 
-def test_lines_are_answered_one_by_one(trained, monkeypatch, capsys):
+def test_lines_are_answered_one_by_one(trained, monkeypatch, capsys, eagerly):
     lines = [b"the old\tcat\n", b"a rose\tbig\r\n", b"fern\t\n"]
     said = []
 
@@ -157,6 +157,7 @@ def test_an_answer_is_one_line_of_the_table(tmp_path, capsys):
     assert capsys.readouterr().out == "answer\tscore\nthe old cat\t0.500000\n"
 
 
+@pytest.mark.usefixtures("eagerly")
 @pytest.mark.parametrize("is_pipe", [True, False])
 def test_lines_without_an_answer_do_not_matter(trained, tmp_path, monkeypatch, capsys, is_pipe):
     lines = b"the old\tcat\n\none\ttwo\tthree\nthe cat\n  \tb\ncaf\xe9\tb\nthe old\tcat\n"
@@ -288,7 +289,7 @@ def test_second_training_in_a_folder_is_refused(data, classifier):
         run(options)
 
 
-def test_doubtful_data_and_a_collapsed_training_that_stops_early(data, tmp_path, capsys):
+def test_doubtful_data_and_a_collapsed_training_that_stops_early(data, tmp_path, eagerly, capsys):
     train = (data / "train.tsv").read_text().splitlines()
     (tmp_path / "train.tsv").write_text("\n".join(train[:9]) + "\n")
     dev = [*train[:4], "the unseen\tanimal"]

@@ -152,7 +152,9 @@ class _FineTuningOptions(ColumnNames, ExportOptions, TrainingOptions):
         """The task."""
         from albert_tf.kinds.registry import KINDS, load_kinds
 
-        if self.task_name not in TASKS and self.task_name in load_kinds():
+        if self.task_name not in TASKS and self.task_name not in KINDS:
+            load_kinds()
+        if self.task_name not in TASKS and self.task_name in KINDS:
             return Task(name=self.task_name, metrics=(), kind=self.task_name)
         task = find_task(self.task_name, KINDS)
         return select_level(task, self.race_level) if task.name == RACE_TASK.name else task
