@@ -35,18 +35,12 @@ class TextKind(Kind):
     @property
     def texts(self) -> tuple[str, ...]:
         """Names of the texts of an example."""
-        return ("text_a", "text_b")[: self.most_texts]
+        return ("text_a", "text_b")[: 1 + self.pairs]
 
     @property
-    def least_texts(self) -> int:
-        """Least number of texts of an example."""
+    def _least_texts(self) -> int:
         # Other libraries do not say whether they trained on pairs, nor name a task.
-        return self.most_texts if self.task_name else 1
-
-    @property
-    def most_texts(self) -> int:
-        """Greatest number of texts of an example."""
-        return 1 + self.pairs
+        return len(self.texts) if self.task_name else 1
 
     @property
     def accepted_labels(self) -> Labels:
@@ -69,7 +63,7 @@ class TextKind(Kind):
     ) -> list[Example]:
         columns = find_columns(table, split == "test", choices)
         names = [name for name in (columns.text_a, columns.text_b) if name is not None]
-        if split != "train" and not self.least_texts <= len(names) <= self.most_texts:
+        if split != "train" and not self._least_texts <= len(names) <= len(self.texts):
             has = " and ".join(f"'{name}'" for name in names)
             model = "pairs of texts" if self.pairs else "single texts"
             raise InputError(
@@ -92,7 +86,7 @@ class TextKind(Kind):
 
     def check_second(self, name: str, texts: Any) -> None:
         """Raises an `InputError` if the second texts are missing or too many."""
-        if texts is None and self.least_texts > 1:
+        if texts is None and self._least_texts > 1:
             raise InputError(f"{name}: missing; the model was trained on pairs of texts")
         if texts is not None and not self.pairs:
             raise InputError(f"{name}: the model was trained on single texts")
@@ -104,9 +98,9 @@ class TextKind(Kind):
         return AlbertClassifier(encoder, len(self.labels) or 1, dropout, seed, dtype=dtype)
 
     def example_of_line(self, fields: Sequence[str]) -> Example:
-        pair = "text_a, tab, text_b" if self.least_texts > 1 else "text_a or text_a, tab, text_b"
+        pair = "text_a, tab, text_b" if self._least_texts > 1 else "text_a or text_a, tab, text_b"
         expected = pair if self.pairs else "a text without a tab"
-        check_fields(fields, self.least_texts, self.most_texts, expected)
+        check_fields(fields, self._least_texts, len(self.texts), expected)
         return Example("", *fields)
 
     def predict_texts(self, predict, tokenizer, graph_tokenizer, text_a, text_b=None):
