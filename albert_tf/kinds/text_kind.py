@@ -40,7 +40,7 @@ class TextKind(Kind):
     @property
     def _least_texts(self) -> int:
         # Other libraries do not say whether they trained on pairs, nor name a task.
-        return len(self.texts) if self.task_name else 1
+        return 1 + (self.pairs and bool(self.task_name))
 
     @property
     def accepted_labels(self) -> Labels:
@@ -63,7 +63,7 @@ class TextKind(Kind):
     ) -> list[Example]:
         columns = find_columns(table, split == "test", choices)
         names = [name for name in (columns.text_a, columns.text_b) if name is not None]
-        if split != "train" and not self._least_texts <= len(names) <= len(self.texts):
+        if split != "train" and not self._least_texts <= len(names) <= 1 + self.pairs:
             has = " and ".join(f"'{name}'" for name in names)
             model = "pairs of texts" if self.pairs else "single texts"
             raise InputError(
@@ -100,7 +100,7 @@ class TextKind(Kind):
     def example_of_line(self, fields: Sequence[str]) -> Example:
         pair = "text_a, tab, text_b" if self._least_texts > 1 else "text_a or text_a, tab, text_b"
         expected = pair if self.pairs else "a text without a tab"
-        check_fields(fields, self._least_texts, len(self.texts), expected)
+        check_fields(fields, self._least_texts, 1 + self.pairs, expected)
         return Example("", *fields)
 
     def predict_texts(self, predict, tokenizer, graph_tokenizer, text_a, text_b=None):
