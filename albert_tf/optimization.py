@@ -26,8 +26,8 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         w = w - learning_rate * update
 
     With `bias_correction`, update t, from 1, has m / (1 - beta_1**t) and v / (1 - beta_2**t) instead of m
-    and v (Kingma and Ba 2015, https://arxiv.org/abs/1412.6980). Without it the first hundreds of updates
-    are up to six times as large, which can undo a pre-training (Zhang et al. 2020,
+    and v (Kingma and Ba 2015, https://arxiv.org/abs/1412.6980). Without it the first updates are up to
+    6.5 times as large, which can undo a pre-training (Zhang et al. 2020,
     https://arxiv.org/abs/2006.05987).
 
     Args:

@@ -152,10 +152,10 @@ class _FineTuningOptions(ColumnNames, ExportOptions, TrainingOptions):
         """The task."""
         from albert_tf.kinds.registry import KINDS, load_kinds
 
-        if self.task_name not in TASKS and self.task_name not in KINDS:
-            load_kinds()
-        if self.task_name not in TASKS and self.task_name in KINDS:
-            return Task(name=self.task_name, metrics=(), kind=self.task_name)
+        if self.task_name not in TASKS:
+            kinds = KINDS if self.task_name in KINDS else load_kinds()
+            if self.task_name in kinds:
+                return Task(name=self.task_name, metrics=(), kind=self.task_name)
         task = find_task(self.task_name, KINDS)
         return select_level(task, self.race_level) if task.name == RACE_TASK.name else task
 
