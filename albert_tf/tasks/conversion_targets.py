@@ -36,7 +36,7 @@ from albert_tf.tokenization.vocabulary_files import TOKENIZER_FILE
 
 # Maps the model's inputs to some or all of its outputs.
 Predict = Callable[[Mapping[str, np.ndarray]], Any]
-# Weights read back from what was written, in the order of the model's, and the outputs that it computes.
+# Weights read back from the written files, in the order of the model's, and the outputs with them.
 Written = tuple[Sequence[Any], Predict]
 
 

@@ -110,7 +110,7 @@ class Trainer(Evaluator):
             def take(index):
                 return tf.nest.map_structure(lambda values: values[index], stacked)
 
-            # XLA has to know the size of what it stacks.
+            # XLA needs the size of the stacked means in advance.
             size = 2 * len(step.get_concrete_function().structured_outputs)
             return train(take, _COMPILED_STEPS, size)
 

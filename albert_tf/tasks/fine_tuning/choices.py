@@ -247,11 +247,12 @@ def _values(
     reasons: dict[str, str],
 ) -> Mapping[str, Any]:
     recommended = _recommended_rate(options.albert_config_file)
-    rate, reasons["learning_rate"] = recommended, "the model recommends"
+    rate, reason = recommended, "the model recommends"
     if recommended is None:
-        rate, reasons["learning_rate"] = _width_rate(config, kind)
+        rate, reason = _width_rate(config, kind), f"suits a width of {config.hidden_size}"
     if rows < _FEW_ROWS:
-        rate, reasons["learning_rate"] = rate / 2, f"half of what {reasons['learning_rate']}"
+        rate, reason = rate / 2, f"half of what {reason}"
+    reasons["learning_rate"] = reason
     batch_size = options.train_batch_size
     if batch_size is None:
         needs_others = kind.least_micro_batch > 1  # the examples of a batch are compared
@@ -293,11 +294,9 @@ def _recommended_rate(config_file: str) -> float | None:
     return float(rate)
 
 
-def _width_rate(config: AlbertConfig, kind: Kind) -> tuple[float, str]:
-    """Returns the rate of the model's width, and says so."""
+def _width_rate(config: AlbertConfig, kind: Kind) -> float:
     rate = kind.base_learning_rate * (_WIDTH_OF_BASE / config.hidden_size) ** 2
-    rate = float(f"{min(max(rate, _LEAST_RATE), _MOST_RATE):.1g}")
-    return rate, f"suits a width of {config.hidden_size}"
+    return float(f"{min(max(rate, _LEAST_RATE), _MOST_RATE):.1g}")
 
 
 def _is_left_out(options: FineTuningOptions, name: str) -> bool:

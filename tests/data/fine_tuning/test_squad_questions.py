@@ -46,7 +46,7 @@ PLACE = "data[0].paragraphs[1].qas[0]."
 @pytest.mark.parametrize(
     ("place", "value", "message"),
     [
-        (("data",), MISSING, "data is missing, expected a list; received version"),
+        (("data",), MISSING, "data is missing, expected a list"),
         (("data", 0), 7, "data[0] is a whole number, expected an object"),
         ((*PARAGRAPH, "context"), MISSING, "paragraphs[1].context is missing, expected a text"),
         ((*QUESTION, "id"), MISSING, f"{PLACE}id is missing, expected a text or a whole number"),
@@ -68,11 +68,12 @@ def test_file_with_another_layout_is_refused_with_the_place(tmp_path, place, val
     inner[key] = value
     if value is MISSING:
         del inner[key]
+        message += f"; received {', '.join(inner)}"
     path = write_squad(tmp_path / "dev.json", squad)
     with pytest.raises(InputError) as error:
         read_squad(path)
     assert str(error.value).startswith(f"{path}: not SQuAD: ")
-    assert message in str(error.value)
+    assert str(error.value).endswith(message)
 
 
 @pytest.mark.parametrize(
