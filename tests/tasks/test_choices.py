@@ -241,13 +241,14 @@ def test_pooler_of_a_fine_tuned_model_is_kept(trained, tmp_path):
 def test_few_rows_and_rare_labels_have_a_line_each(data, tmp_path, capsys):
     path = tmp_path / "train.tsv"
     rows = (data / "train.tsv").read_text().splitlines()
-    path.write_text("\n".join([*rows[:9], "a rock\tstone"]) + "\n")
+    path.write_text("\n".join([*rows[:9], "a rock\tstone", "an oak\tPLANT"]) + "\n")
     options = complete(plain(data, tmp_path / "out", train_file=str(path)))
     tokenizer = albert_tf.AlbertTokenizer(str(data / "words.model"))
     read_data(options, tokenizer)
     error = capsys.readouterr().err
-    assert f"warning: {path}: 8 rows are trained on; with fewer than 10 the answers are" in error
+    assert f"warning: {path}: 9 rows are trained on; with fewer than 10 the answers are" in error
     assert f"warning: {path}: the model can hardly learn labels of a single row: 'stone'" in error
+    assert f"warning: {path}: 'PLANT', 'plant' differ in capitals alone, and count as" in error
     path.write_text("\n".join([rows[0], *(f"{n}\tplant" for n in "abc")]) + "\n")
     with refused(r"train\.tsv: every row has the label 'plant'; expected"):
         read_data(options, tokenizer)

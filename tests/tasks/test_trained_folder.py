@@ -145,7 +145,8 @@ def test_lines_are_answered_one_by_one(trained, monkeypatch, capsys, eagerly):
         assert label == ("animal", "plant")[np.argmax(numbers)]
 
 
-def test_an_answer_is_one_line_of_the_table(tmp_path, capsys):
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.conll"])
+def test_an_answer_is_one_line_of_the_table(tmp_path, capsys, name):
     kind = types.SimpleNamespace(
         open=lambda *source: None,
         read=lambda *source: ["an example"],
@@ -153,7 +154,7 @@ def test_an_answer_is_one_line_of_the_table(tmp_path, capsys):
         decode=lambda *examples: None,
         answers=lambda *examples: {"answer": ["the\nold\tcat"], "score": [0.5]},
     )
-    predict_file(make_options(tmp_path, "out", predict_file="rows.jsonl"), kind, None, None)
+    predict_file(make_options(tmp_path, "out", predict_file=name), kind, None, None)
     assert capsys.readouterr().out == "answer\tscore\nthe old cat\t0.500000\n"
 
 

@@ -15,6 +15,8 @@ WORDS = ("tokens", "words")
 # Between documents in the files of CoNLL-2003.
 _DOCUMENT = "-DOCSTART-"
 _SEPARATORS = re.compile("[ \t]+")
+# Ends of the usual names of such files.
+SUFFIXES = (".conll", ".bio", ".iob", ".iob2")
 
 # Id of a text, the place of each word, the words, and their tags, if known.
 Sentence = tuple[str, Sequence[str], Sequence[str], Sequence[str] | None]

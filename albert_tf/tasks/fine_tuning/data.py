@@ -190,6 +190,7 @@ def _read_own(
             )
     if options.do_train:
         _warn_of_few_rows(options.train_file, examples["train"][""], bool(kind.labels))
+        _warn_of_capitals(options.train_file, kind.label_names)
     return kind, examples
 
 
@@ -218,6 +219,16 @@ def _warn_of_few_rows(path: str, train: Sequence[Any], has_labels: bool) -> None
         warn(
             f"{path}: the model can hardly learn labels of a single row: {tsv.quote_names(single)}"
         )
+
+
+def _warn_of_capitals(path: str, labels: Sequence[str]) -> None:
+    spellings = collections.defaultdict(list)
+    for label in labels:
+        spellings[label.casefold()].append(label)
+    for names in spellings.values():
+        if len(names) > 1:
+            shown = tsv.quote_names(names)
+            warn(f"{path}: {shown} differ in capitals alone, and count as different labels")
 
 
 def _own_source(options: FineTuningOptions, split: str, sources: Mapping[str, Any]) -> Any:

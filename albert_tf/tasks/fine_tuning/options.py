@@ -84,8 +84,8 @@ class _FineTuningOptions(ColumnNames, ExportOptions, TrainingOptions):
     )
     do_predict: bool = option("Predict the test set with the best checkpoint.", False)
     predict_file: str | None = option(
-        "File to answer on standard output: a table as for --test_file, or lines of text with tabs "
-        "between texts; - is standard input, lines of text.",
+        "File to answer on standard output: a table or .conll file as for --test_file, or lines of text "
+        "with tabs between texts; - is standard input, lines of text.",
         None,
     )
     predict_format: Literal["tsv", "jsonl"] = option(

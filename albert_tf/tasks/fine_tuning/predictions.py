@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.data.batches import evaluation_batches, make_batch
+from albert_tf.data.fine_tuning import conll
 from albert_tf.data.fine_tuning.columns import hide_labels
 from albert_tf.data.fine_tuning.features import Features
 from albert_tf.data.fine_tuning.tables import ColumnNames, Table, is_table
@@ -176,12 +177,12 @@ def check_lines(path: str | None) -> None:
 def predict_file(options: Any, kind: Kind, tokenizer: Tokenizer, evaluator: Evaluator) -> None:
     """Answers `--predict_file` on standard output, as TSV with a header row or as JSON lines.
 
-    A table has an answer for each row. Otherwise each line is answered before the next one is read: it
-    holds the texts, separated by tabs. A line that cannot be answered is named on standard error; its
-    answer is an empty line or, in JSON, null.
+    A table has an answer for each row, and a CoNLL file for each text. Otherwise each line is answered
+    before the next one is read: it holds the texts, separated by tabs. A line that cannot be answered is
+    named on standard error; its answer is an empty line or, in JSON, null.
     """
     path, is_tsv = options.predict_file, options.predict_format == "tsv"
-    if path != STANDARD_INPUT and is_table(path):
+    if path != STANDARD_INPUT and (is_table(path) or path.endswith(conll.SUFFIXES)):
         table = kind.open(path, "test", select(options, ColumnNames))
         if isinstance(table, Table):
             table = hide_labels(table)
