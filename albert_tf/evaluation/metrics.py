@@ -3,6 +3,7 @@
 Higher is better.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -141,9 +142,21 @@ def score_labels(
     }, rows
 
 
-def as_cell(text: str) -> str:
-    """Returns a text for a cell: its tabs and ends of lines would be taken for those of the table."""
-    return re.sub(r"[\t\r\n]", " ", text)
+def as_cell(value: Any, float_format: str = ".9g") -> str:
+    """Returns a value for a cell of a TSV file: sets of labels as in data, lists as JSON.
+
+    A text has no tabs and ends of lines, which would be taken for those of the table. One that begins
+    with a quote is quoted as in RFC 4180, as readers of tables expect. Nine digits give the same float32
+    back.
+    """
+    if isinstance(value, float):
+        return f"{value:{float_format}}"
+    if isinstance(value, tuple):
+        value = LABEL_SEPARATOR.join(value)
+    if not isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    text = re.sub(r"[\t\r\n]", " ", value)
+    return '"' + text.replace('"', '""') + '"' if text.startswith('"') else text
 
 
 def to_rows(columns: Mapping[str, Iterable[Any]]) -> Iterator[dict[str, Any]]:
@@ -153,26 +166,19 @@ def to_rows(columns: Mapping[str, Iterable[Any]]) -> Iterator[dict[str, Any]]:
 
 def to_tsv(rows: Iterable[Mapping[str, Any]]) -> str:
     """Returns a table with a header row. All rows have the columns of the first one."""
+    rows = list(rows)
+    return _join_cells([rows[0], *(row.values() for row in rows)])
 
-    def cell(value: Any) -> str:
-        if isinstance(value, tuple):
-            return LABEL_SEPARATOR.join(value)
-        # Nine digits give the same float32 back.
-        return f"{value:.9g}" if isinstance(value, float) else as_cell(str(value))
 
-    lines = []
-    for row in rows:
-        if not lines:
-            lines.append("\t".join(row))
-        lines.append("\t".join(map(cell, row.values())))
-    return "\n".join(lines) + "\n"
+def _join_cells(rows: Iterable[Iterable[Any]]) -> str:
+    return "".join("\t".join(map(as_cell, row)) + "\n" for row in rows)
 
 
 def confusion_matrix(labels: Sequence[str], label_ids: np.ndarray, predicted: np.ndarray) -> str:
     """Returns how often each true label (row) was predicted as each label (column)."""
-    counts = metrics.confusion_matrix(label_ids, predicted, labels=range(len(labels)))
-    rows = [("label", *labels), *((label, *row) for label, row in zip(labels, counts, strict=True))]
-    return "".join("\t".join(map(str, row)) + "\n" for row in rows)
+    counts = metrics.confusion_matrix(label_ids, predicted, labels=range(len(labels))).tolist()
+    rows = ((label, *row) for label, row in zip(labels, counts, strict=True))
+    return _join_cells([("label", *labels), *rows])
 
 
 def label_scores(scores: Mapping[str, NamedTuple]) -> str:

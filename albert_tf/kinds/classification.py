@@ -11,7 +11,7 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.data.fine_tuning import tsv
 from albert_tf.data.fine_tuning.features import label_ids
-from albert_tf.data.fine_tuning.tsv import Example, quote_names, sort_labels
+from albert_tf.data.fine_tuning.tsv import Example, label_name, quote_names, sort_labels
 from albert_tf.errors import InputError
 from albert_tf.evaluation.metrics import compute_metrics, confusion_matrix, is_collapsed
 from albert_tf.kinds.kind import Quality
@@ -172,7 +172,8 @@ def _parse_weights(text: str, labels: Sequence[str]) -> dict[str, float]:
     else:
         given = [part.rpartition(":")[::2] for part in text.split(",")]
     weights = {}
-    for label, weight in given:
+    for name, weight in given:
+        label = name if name in labels else label_name(name)
         try:
             weights[label] = float(weight)
         except (TypeError, ValueError):

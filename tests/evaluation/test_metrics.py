@@ -117,4 +117,5 @@ def test_one_label_and_none(data):
 def test_tables():
     matrix = confusion_matrix(("a", "b", "c"), [0, 0, 1, 1, 1], [0, 2, 1, 1, 0])
     assert matrix == "label\ta\tb\tc\na\t1\t0\t1\nb\t1\t2\t0\nc\t0\t0\t0\n"
-    assert to_tsv([{"x": 1 / 3, "y": 2, "z": ("a", "b")}]) == "x\ty\tz\n0.333333333\t2\ta|b\n"
+    row = {"x": 1 / 3, "y": 2, "z": ("a", "b"), 't"': 'a "b"', "u": '"a" b\t'}
+    assert to_tsv([row]) == 'x\ty\tz\tt"\tu\n0.333333333\t2\ta|b\ta "b"\t"""a"" b "\n'

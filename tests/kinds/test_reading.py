@@ -357,6 +357,8 @@ def fit(class_weights, counts):
         ("yes:3", (1 / 1.2, 3 / 1.2)),
         ("no:0.5,yes:9", (0.5 / 1.35, 9 / 1.35)),
         ('{"no": 0.5, "yes": 9}', (0.5 / 1.35, 9 / 1.35)),
+        # In any form that data may have, too.
+        (" no :0.5,yes\n:9", (0.5 / 1.35, 9 / 1.35)),
     ],
 )
 def test_weights_of_labels_are_one_on_average(class_weights, weights):

@@ -7,6 +7,7 @@ import json
 import math
 import re
 import textwrap
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -215,16 +216,16 @@ def _read_label(place: str, cell: Any, labels: Labels) -> str:
     is_name = not isinstance(labels, ScoreRange)
     names = [as_text(name, place) for name in names]
     label = LABEL_SEPARATOR.join(
-        _label_name(name) if is_name and name not in known else name for name in names
+        label_name(name) if is_name and name not in known else name for name in names
     )
     if names:
         check_label(place, label, labels)
     return label
 
 
-def _label_name(text: str) -> str:
-    """Returns the name of a label: single spaces, and a whole number without a fraction."""
-    name = " ".join(text.split())
+def label_name(text: str) -> str:
+    """Returns the name of a label: in NFC, with single spaces, a whole number without a fraction."""
+    name = unicodedata.normalize("NFC", " ".join(text.split()))
     return name.partition(".")[0] if re.fullmatch(r"[+-]?\d+\.0+", name) else name
 
 

@@ -19,7 +19,7 @@ from albert_tf.data.fine_tuning.columns import hide_labels
 from albert_tf.data.fine_tuning.features import Features
 from albert_tf.data.fine_tuning.tables import ColumnNames, Table, is_table
 from albert_tf.data.fine_tuning.task_table import Task
-from albert_tf.data.fine_tuning.tsv import LABEL_SEPARATOR, ScoreRange
+from albert_tf.data.fine_tuning.tsv import ScoreRange
 from albert_tf.errors import InputError, name_place
 from albert_tf.evaluation.metrics import as_cell, to_rows, to_tsv
 from albert_tf.kinds import Kind, Quality
@@ -195,13 +195,13 @@ def predict_file(options: Any, kind: Kind, tokenizer: Tokenizer, evaluator: Eval
         if is_tsv:  # the header row comes before the first line is read
             columns = kind.answers([], predict(kind, evaluator, [], kind.encode([], tokenizer), 1))
     if is_tsv:
-        print("\t".join(map(_cell, columns)), flush=True)
+        print("\t".join(map(as_cell, columns)), flush=True)
     count = unanswered = 0
     for answer in answers:
         count += 1
         unanswered += answer is None
-        row = "\t".join(map(_cell, (answer or {}).values())) if is_tsv else _json(answer)
-        print(row, flush=True)
+        cells = (as_cell(value, ".6f") for value in (answer or {}).values())
+        print("\t".join(cells) if is_tsv else json.dumps(answer, ensure_ascii=False), flush=True)
     if unanswered:
         raise InputError(
             f"--predict_file={path}: {unanswered} of {count} lines could not be answered"
@@ -234,19 +234,6 @@ def _answer_lines(
         except InputError as error:
             print(f"error: {error}; it has no answer", file=sys.stderr)
             yield None
-
-
-def _cell(value: Any) -> str:
-    """Returns a value of an answer as text: a set of labels as in data, lists as JSON."""
-    if isinstance(value, float):
-        return f"{value:.6f}"
-    if isinstance(value, tuple):
-        value = LABEL_SEPARATOR.join(value)
-    return as_cell(value) if isinstance(value, str) else _json(value)
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
 
 
 def _lines(path: str) -> Iterator[tuple[str, str]]:
