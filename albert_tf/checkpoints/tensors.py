@@ -198,6 +198,11 @@ def open_tensors(prefix: str) -> Any:
     except tf.errors.NotFoundError as error:
         raise InputError(f"{prefix}: there is no such checkpoint") from error
     except _DAMAGES as error:
+        if not tf.io.gfile.exists(prefix + _INDEX):
+            raise InputError(
+                f"{prefix}: a file of another format than a checkpoint of TensorFlow; expected a folder "
+                "with a model, such as albert_tf.conversion.save_model writes"
+            ) from error
         raise _damaged(prefix, error) from error
 
 

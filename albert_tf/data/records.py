@@ -33,7 +33,7 @@ class Feature:
     name: str
     shape: tuple[int, ...]  # in one record
     dtype: type[np.generic] = np.int32  # after parsing, int32 or float32; int64 is stored
-    vocab_size: int | None = None  # for ids, the size of their vocabulary
+    limit: int | None = None  # integers are from 0 to below it
     flag: str | None = None  # the one that sets the size
     key: str = ""  # in the `tf.train.Example`, if it is not the name
 
@@ -106,14 +106,15 @@ class RecordSpec:
             for feature in self.features
         }
         parsed = tf.io.parse_example(serialized, columns)
-        # An id out of range is an error on CPU, but silent on GPU and TPU.
+        # An id out of range is an error on CPU, but silent on GPU and TPU. A position out of range is one
+        # of another record.
         checks = []
         for feature in self.features:
-            if feature.vocab_size is not None:
-                ids, limit = parsed[feature.stored_name], tf.cast(feature.vocab_size, tf.int64)
+            if feature.limit is not None:
+                values, limit = parsed[feature.stored_name], tf.cast(feature.limit, tf.int64)
                 checks += [
-                    tf.debugging.assert_non_negative(ids),
-                    tf.debugging.assert_less(ids, limit),
+                    tf.debugging.assert_non_negative(values),
+                    tf.debugging.assert_less(values, limit),
                 ]
         with tf.control_dependencies(checks):
             return {
@@ -138,14 +139,11 @@ class RecordSpec:
             if len(values) != feature.size:
                 flag = f", as --{feature.flag} or the first record says" if feature.flag else ""
                 return f"feature '{name}' has length {len(values)}, expected {feature.size}{flag}"
-            if feature.vocab_size is None:
+            if feature.limit is None:
                 continue
-            for id_ in (min(values), max(values)):
-                if not 0 <= id_ < feature.vocab_size:
-                    return (
-                        f"feature '{name}' has id {id_}, "
-                        f"expected ids from 0 to below vocab_size {feature.vocab_size}"
-                    )
+            for value in (min(values), max(values)):
+                if not 0 <= value < feature.limit:
+                    return f"feature '{name}' has {value}, expected 0 to {feature.limit - 1}"
         return None
 
     def check(self, records: Sequence[bytes], path: str, first: int) -> None:
@@ -187,8 +185,8 @@ def pretraining_record(
     return RecordSpec(
         (
             *unmasked_record(max_seq_length, vocab_size).features,
-            predictions("masked_lm_positions"),
-            predictions("masked_lm_ids", vocab_size=vocab_size),
+            predictions("masked_lm_positions", limit=max_seq_length),
+            predictions("masked_lm_ids", limit=vocab_size),
             predictions("masked_lm_weights", dtype=np.float32),
         )
     )
@@ -199,11 +197,11 @@ def unmasked_record(max_seq_length: int, vocab_size: int | None = None) -> Recor
     sequence = functools.partial(Feature, shape=(max_seq_length,), flag="max_seq_length")
     return RecordSpec(
         (
-            sequence("input_ids", vocab_size=vocab_size),
-            sequence("input_mask"),
-            sequence("segment_ids"),
+            sequence("input_ids", limit=vocab_size),
+            sequence("input_mask", limit=2),
+            sequence("segment_ids", limit=2),
             sequence("token_boundary"),
-            Feature("next_sentence_labels", (1,)),
+            Feature("next_sentence_labels", (1,), limit=2),
         )
     )
 

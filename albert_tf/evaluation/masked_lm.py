@@ -12,7 +12,7 @@ from albert_tf.backends import BACKEND
 from albert_tf.errors import InputError
 from albert_tf.progress import SECONDS_WITHOUT_PROGRESS, Progress
 from albert_tf.tokenization import Tokenizer
-from albert_tf.tokenization.interface import WORD_MARK, check_tokenizer
+from albert_tf.tokenization.interface import check_tokenizer
 
 if BACKEND == "tensorflow":
     import tensorflow as tf
@@ -147,11 +147,11 @@ def _encode_masked(text: str, tokenizer: Tokenizer) -> np.ndarray:
     first, *others = text.split(tokenizer.pieces[tokenizer.mask_id])
     ids = tokenizer.encode(first)
     for part in others:
-        more = tokenizer.encode(part)
-        # SentencePiece lets each text begin with a word mark, but `.` after a mask begins no word.
-        if more and not part[0].isspace() and tokenizer.pieces[more[0]] == WORD_MARK:
-            del more[0]
-        ids = [*ids, tokenizer.mask_id, *more]
+        # SentencePiece lets each text begin with a word mark, but `able` after a mask begins no word. So
+        # another character begins the text, NUL, which is in no piece.
+        more, spans = tokenizer.encode_with_offsets(f"\0{part}")
+        of_part = (id_ for id_, (_, end) in zip(more, spans, strict=True) if end > 1)
+        ids = [*ids, tokenizer.mask_id, *of_part]
     return np.array(ids, np.int32)
 
 

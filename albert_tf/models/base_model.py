@@ -47,6 +47,8 @@ class BaseModel(keras.Model, abc.ABC):
 
     def __init__(self, seed: int | None, **kwargs):
         super().__init__(**kwargs)
+        if (dtype := self.dtype_policy.variable_dtype) in ("bfloat16", "float16"):
+            raise InputError(f"dtype={dtype}: expected mixed_{dtype}, with variables in 32 bits")
         self.seed = seed
         # As Keras draws seeds, so that `keras.utils.set_random_seed` determines them.
         self._seeds = random.Random(random.getrandbits(31) if seed is None else seed)

@@ -3,6 +3,7 @@
 import dataclasses
 import glob
 import os
+import re
 from typing import Any
 
 import tensorflow as tf
@@ -29,6 +30,9 @@ from albert_tf.tokenization.vocabulary_files import vocabulary_flags
 
 # A lower mean number of sentences per paragraph means that the text was hardly split.
 _MIN_SENTENCES = 1.1
+# Vocabularies know all but a few of the pieces of text in their language.
+_MAX_UNKNOWN = 0.05
+_JSON_NAME = re.compile(r"\.(json|jsonl|ndjson)(\.gz|\.zst)?$")
 
 
 def run(options: PretrainingDataOptions) -> PretrainingDataStats:
@@ -45,6 +49,7 @@ def run(options: PretrainingDataOptions) -> PretrainingDataStats:
         options.warn_of_few_predictions(options.max_seq_length)
     with name_place("--input_file"):
         inputs = find_files(options.input_file)
+        _check_names(inputs, options.input_format)
     make_outputs(
         options.output_file,
         {path: f"--{flag}={getattr(options, flag)}" for path, flag in options.outputs},
@@ -55,6 +60,14 @@ def run(options: PretrainingDataOptions) -> PretrainingDataStats:
     stats = PretrainingDataStats.from_json_dict(files.read_json(options.stats_file)["counts"])
     _print_summary(stats, options)
     return stats
+
+
+def _check_names(inputs: list[InputFile], input_format: str) -> None:
+    for file in inputs:
+        if input_format != "jsonl" and _JSON_NAME.search(file.path):
+            raise InputError(
+                f"{file.path}: named as JSON; expected --input_format=jsonl, received {input_format}"
+            )
 
 
 def _add_vocabulary(options: PretrainingDataOptions) -> PretrainingDataOptions:
@@ -138,6 +151,13 @@ def _print_summary(stats: PretrainingDataStats, options: PretrainingDataOptions)
             f"--language={options.language}; if its sentences have no end mark (Thai), split them "
             "yourself and use --input_format=lines"
         )
+    means = stats.means()
+    if means["unknown_share"] > _MAX_UNKNOWN:
+        warn(
+            f"{means['unknown_share']:.1%} of the pieces are unknown to "
+            f"{options.spm_model_file or options.vocab_file}; expected a vocabulary for the language "
+            f"and case of the text (do_lower_case is {options.do_lower_case})"
+        )
     stem, suffix = os.path.splitext(options.output_file)
     found = tf.io.gfile.glob(f"{glob.escape(stem)}-?????-of-?????{suffix}")
     if others := {*map(os.path.basename, found)}.difference(map(os.path.basename, options.shards)):
@@ -145,7 +165,6 @@ def _print_summary(stats: PretrainingDataStats, options: PretrainingDataOptions)
             f"{name_files(sorted(others))}: of another number of shards; remove them, or a "
             "pattern will match both"
         )
-    means = stats.means()
     masked = f"{means['masked_share']:.2%} masked" if options.masking == "static" else "unmasked"
     print(
         f"read: {stats.documents} documents, {stats.sentences} sentences, {stats.pieces} pieces "

@@ -145,7 +145,8 @@ def _load_tokenizer(
     vocabulary, lower_case = (options.spm_model_file, options.vocab_file), options.do_lower_case
     for path, stats in reversed(all_stats.items()):
         values = stats.get("options", {})
-        lower_case = values.get("do_lower_case", lower_case)
+        if options.do_lower_case is None:
+            lower_case = values.get("do_lower_case", lower_case)
         spm_model_file = values.get("spm_model_file")
         name = spm_model_file or values.get("vocab_file")
         if any(vocabulary) or not name:
@@ -164,10 +165,15 @@ def _check_stats(
     options: PretrainingOptions,
     config: AlbertConfig,
 ) -> None:
-    """Checks that the stats files of all records name the same vocabulary."""
+    """Checks that the stats files of all records name the vocabulary and the objective of the run."""
     expected = source = None
+    ours: dict[str, Any] = {}
     if tokenizer is not None:
         expected, source = tokenizer.vocabulary_sha256, tokenizer.vocabulary_file
+        ours["do_lower_case"] = tokenizer.lower_case
+    # Without the objective, labels for another one do no harm.
+    if options.sentence_objective != "none":
+        ours["sentence_objective"] = options.sentence_objective
     for flag, by_path in stats.items():
         for path, values in by_path.items():
             made = f"--{flag}: {path}: the records were made with"
@@ -183,6 +189,10 @@ def _check_stats(
                     f"{made} another vocabulary than {source}: SHA-256 {sha256}, expected {expected}"
                 )
             expected, source = sha256, source or path
+            theirs = values.get("options", {})
+            for name, value in ours.items():
+                if theirs.get(name, value) != value:
+                    raise InputError(f"{made} {name} {theirs[name]}, but this run has {value}")
 
 
 def _are_unmasked(firsts: Mapping[str, bytes], flag: str) -> bool:

@@ -94,6 +94,7 @@ def test_truncated_files_and_other_content(intact, encoder, file, path, message)
         ("ckpt-3.index", "ckpt-3: there is no such checkpoint"),
         ("ckpt-3.data-00000-of-00001", "ckpt-3: there is no such checkpoint"),
         ("alone", _DAMAGED),
+        ("ours.keras", r"ours\.keras: a file of another format .*save_model writes$"),
         ("other", "expected a model in one of these formats: Hugging Face; Tens"),
         ("hugging_face/model.safetensors", "model.safetensors: expected the folder that holds"),
     ],
@@ -103,6 +104,8 @@ def test_places_without_a_checkpoint(intact, encoder, name, message):
         (intact / name).mkdir()
     elif name == "alone":  # without its data
         (intact / "alone.index").write_bytes((intact / "theirs.index").read_bytes())
+    elif name == "ours.keras":
+        encoder.save(intact / name)
     elif name == "other":
         tf.train.Checkpoint(step=tf.Variable(1)).write(str(intact / name))
     assert_refused(encoder, intact / name, message)

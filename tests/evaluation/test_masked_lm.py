@@ -1,3 +1,4 @@
+import re
 import string
 
 import numpy as np
@@ -18,7 +19,15 @@ class Letters:
     vocab_size = 32
 
     def encode(self, text):
-        return [self.pieces.index(letter) for word in text.split() for letter in f"▁{word}"]
+        return self.encode_with_offsets(text)[0]
+
+    def encode_with_offsets(self, text):
+        ids, spans = [], []
+        for word in re.finditer(r"\S+", text):
+            for end, letter in enumerate(f"▁{word[0]}", word.start()):
+                ids.append(self.pieces.index(letter) if letter in self.pieces else self.unk_id)
+                spans.append((end - 1, end))
+        return ids, spans
 
     def encode_batch(self, texts):
         return [self.encode(text) for text in texts]

@@ -125,6 +125,12 @@ def test_a_config_instead_of_an_encoder_is_named():
         AlbertEncoder("base_v2")
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_variables_in_16_bits_are_refused(dtype):
+    with refused(f"^dtype={dtype}: expected mixed_{dtype}, with variables in 32 bits$"):
+        AlbertEncoder(tiny_config(), dtype=dtype)
+
+
 @pytest.mark.parametrize("name", ["classifier", "multiple_choice", "pretrainer"])
 def test_an_encoder_without_the_pooler_that_a_head_reads(name):
     model_class, arguments = HEADS[name]

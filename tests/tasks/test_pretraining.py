@@ -157,7 +157,7 @@ def write_few(folder, count):
 def test_bad_record_ends_the_run_with_one_line(language_data, tmp_path):
     path, changes = write_few(tmp_path, 40)
     spoil(path, 23, "input_ids", [97] * LENGTH)
-    one_line = rf"^{path}, record 23: feature 'input_ids' has id 97, expected ids [^\n]*\Z"
+    one_line = rf"^{path}, record 23: feature 'input_ids' has 97, expected 0 to 96\Z"
     with refused(one_line):
         run(make_options(language_data, tmp_path / "out", **changes))
 

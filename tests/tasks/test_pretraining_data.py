@@ -5,6 +5,7 @@ import hashlib
 import os
 import pathlib
 import pydoc_data.topics
+import re
 import subprocess
 import sys
 
@@ -185,10 +186,14 @@ def test_unchanged_chunks_are_reused(without_training, monkeypatch):
     assert run(without_training).instances > 100
 
 
-def test_warnings_of_few_predictions_and_few_sentences(without_training, capsys, tmp_path):
+def test_warnings_of_few_predictions_few_sentences_and_unknown_pieces(
+    without_training, capsys, tmp_path
+):
     prose = dataclasses.replace(without_training, input_format="text", language="th", num_shards=1)
     run(prose)
-    assert "warning" not in capsys.readouterr().err
+    # The vocabulary has whole words only.
+    (warning,) = re.findall("warning: .*", capsys.readouterr().err)
+    assert re.search(r"\d% of the pieces are unknown to .*vocab\.txt; expected .* is True", warning)
     (tmp_path / "thai.txt").write_text("กรุงเทพมหานคร เป็นเมืองหลวง เป็นศูนย์กลางการปกครอง\n\n" * 20)
     changes = {"input_file": (str(tmp_path / "thai.txt"),), "max_predictions_per_seq": 5}
     run(dataclasses.replace(prose, overwrite=True, **changes))
@@ -232,15 +237,24 @@ MODEL = {"vocab_file": None}
         ("\n\n", {}, r"text\.txt: no text"),
         ("Is it?\nIt is.\n", {"num_shards": 3}, "=3: expected fewer for 2 instances, as a"),
         ("Is it?", {"input_file": ("*.none",)}, r"--input_file: no file matches '\*\.none'"),
+        (
+            "Is it?",
+            {"input_file": ("*.jsonl.gz",)},
+            r"^--input_file: .*\.gz: named as JSON; expec.* lines$",
+        ),
         ("Is it?", {"vocab_file": "gone"}, "^--vocab_file: gone: cannot be read: No such file"),
         ("Is it?", {**MODEL, "spm_model_file": "."}, r"^--spm_model_file: \.: a folder; expected"),
     ],
 )
-def test_a_refused_corpus_leaves_nothing_behind(without_training, tmp_path, text, changes, message):
+def test_a_refused_corpus_leaves_nothing_behind(
+    without_training, tmp_path, monkeypatch, text, changes, message
+):
+    monkeypatch.chdir(tmp_path)
     pathlib.Path(without_training.input_file[0]).write_text(text)
+    (tmp_path / "text.jsonl.gz").touch()
     with refused(message):
         run(dataclasses.replace(without_training, **changes))
-    assert files_under(tmp_path) == ["text.txt", "vocab.txt"]
+    assert files_under(tmp_path) == ["text.jsonl.gz", "text.txt", "vocab.txt"]
 
 
 MEASURE_MEMORY = """

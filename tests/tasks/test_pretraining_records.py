@@ -140,17 +140,37 @@ def write_stats(path, **stats):
 
 
 A1, B2 = {"vocabulary_sha256": "a1"}, {"vocabulary_sha256": "b2"}
+UNCASED, CASED, NSP = (
+    {"options": {name: value}}
+    for name, value in (
+        ("do_lower_case", True),
+        ("do_lower_case", False),
+        ("sentence_objective", "nsp"),
+    )
+)
 
 
 @pytest.mark.parametrize(
     ("stats", "vocab_file", "place", "message"),
     [
-        ({"a": {"vocab_size": 96}}, None, "input_file: .*a", r"of 96 pieces, .*config\.json .* 97"),
-        ({"a": A1}, "vocab.txt", "input_file: .*a", r"than .*vocab\.txt: SHA-256 a1, exp"),
-        ({"a": A1, "dev": B2}, None, "eval_input_file: .*dev", r"than .*a\.stats\.json: .*b2"),
+        (
+            {"a": {"vocab_size": 96}},
+            None,
+            "input_file: .*a",
+            r".* of 96 pieces, .*config\.json .* 97",
+        ),
+        ({"a": A1}, "vocab.txt", "input_file: .*a", r".* than .*vocab\.txt: SHA-256 a1, exp"),
+        ({"a": A1, "dev": B2}, None, "eval_input_file: .*dev", r".* than .*a\.stats\.json: .*b2"),
+        (
+            {"a": UNCASED, "dev": CASED},
+            "vocab.txt",
+            "eval_input_file: .*dev",
+            "do_lower_case False, but .* True$",
+        ),
+        ({"a": NSP}, None, "input_file: .*a", "sentence_objective nsp, but this run has sop$"),
     ],
 )
-def test_vocabularies_of_the_stats_files_are_compared(
+def test_stats_files_are_compared_with_the_run_and_each_other(
     language_data, tmp_path, monkeypatch, stats, vocab_file, place, message
 ):
     shards = tuple(f"a-0000{number}-of-00002.tfrecord" for number in range(2))
@@ -161,7 +181,7 @@ def test_vocabularies_of_the_stats_files_are_compared(
     vocab_file = vocab_file and str(language_data / vocab_file)
     monkeypatch.chdir(tmp_path)
     inputs = {"input_file": shards, "eval_input_file": ("dev.tfrecord",)}
-    message = rf"^--{place}\.stats\.json: the records were made with .* vocabulary {message}"
+    message = rf"^--{place}\.stats\.json: the records were made with {message}"
     with refused(message):
         open_both(make_options(language_data, tmp_path / "out", vocab_file=vocab_file, **inputs))
 

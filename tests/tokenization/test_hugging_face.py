@@ -150,7 +150,13 @@ def test_ids_are_the_librarys(small_model_file, accents_file, wordpiece, lower_c
 
 
 @pytest.mark.parametrize(
-    "text", ["[MASK].", "The old [MASK], [MASK] it [MASK]!", "  a [MASK]  the ([MASK])"]
+    "text",
+    [
+        "[MASK].",
+        "The old [MASK], [MASK] it [MASK]!",
+        "  a [MASK]  the ([MASK])",
+        "ne[MASK]the [MASK]it",
+    ],
 )
 def test_ids_around_masks_are_those_of_fill_mask(small_tokenizer, text):
     tokenizers = pytest.importorskip("tokenizers", reason="needs the group parity: tokenizers")

@@ -21,7 +21,7 @@ from albert_tf.data.records import (
 from tests.data.test_records import random_records
 from tests.helpers import refused
 
-IDS = RecordSpec((Feature("ids", (3,), vocab_size=10),))
+IDS = RecordSpec((Feature("ids", (3,), limit=10),))
 
 
 def serialize(*ids):
@@ -40,15 +40,12 @@ def whole(path):
     return list(tf.data.TFRecordDataset(path).as_numpy_iterator())
 
 
-FROM_0_TO_10 = "expected ids from 0 to below vocab_size 10"
-
-
 @pytest.mark.parametrize(
     ("number", "record", "fault"),
     [
         (5, serialize(1, 2), "feature 'ids' has length 2, expected 3"),
-        (6, serialize(-1, 1, 2), f"feature 'ids' has id -1, {FROM_0_TO_10}"),
-        (300, serialize(1, 2, 10), f"feature 'ids' has id 10, {FROM_0_TO_10}"),
+        (6, serialize(-1, 1, 2), "feature 'ids' has -1, expected 0 to 9"),
+        (300, serialize(1, 2, 10), "feature 'ids' has 10, expected 0 to 9"),
         (301, b"\xff\xff", "is not a tf.train.Example"),
     ],
 )
@@ -140,6 +137,24 @@ def write(path, spec=SPEC, records=None):
 def test_a_record_of_another_form_is_named(tmp_path, features, fault):
     path = write(tmp_path / "a", RecordSpec(tuple(features)))
     with refused(f"^{path}, record 1: .*{fault}$"):
+        scan(path, SPEC, checks=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "most"),
+    [
+        ("masked_lm_positions", S, S - 1),
+        ("masked_lm_positions", -1, S - 1),
+        ("segment_ids", 2, 1),
+        ("input_mask", 7, 1),
+        ("next_sentence_labels", 2, 1),
+    ],
+)
+def test_a_record_with_a_number_out_of_range_is_named(tmp_path, name, value, most):
+    columns = random_records(2, SPEC)[1]
+    columns[name][1, 0] = value
+    path = write(tmp_path / "a", records=SPEC.serialize_batch(columns))
+    with refused(f"^{path}, record 2: feature '{name}' has {value}, expected 0 to {most}$"):
         scan(path, SPEC, checks=True)
 
 
