@@ -8,7 +8,7 @@ from typing import Any
 
 from albert_tf import files
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError, name_place
+from albert_tf.errors import InputError, name_place, warn
 from albert_tf.lazy import LazyModule
 from albert_tf.model_folder import stored_sum
 from albert_tf.options import to_json_dict
@@ -22,6 +22,8 @@ _SECONDS_OF_SILENCE = 3.0
 _NO_PATHS = ("runner_options",)
 # Options that name a model.
 _MODELS = ("init_checkpoint", "model")
+# Vocabularies know all but a few of the pieces of text in their language.
+_MAX_UNKNOWN = 0.05
 
 
 def check_addresses(options: Any) -> None:
@@ -79,6 +81,15 @@ def load_tokenizer(
                     "with --spm_model_file instead"
                 ) from error
             raise
+
+
+def warn_of_unknown(share: float, text: str, vocabulary_file: str, lower_case: bool) -> None:
+    """Warns if a share of the pieces of a text is unknown that a text in another language has."""
+    if share > _MAX_UNKNOWN:
+        warn(
+            f"{text}: {share:.1%} of the pieces are unknown to {vocabulary_file}; expected a vocabulary "
+            f"for the language and case of the text (do_lower_case is {lower_case})"
+        )
 
 
 def check_vocab_size(tokenizer: Tokenizer, config: AlbertConfig, config_file: str) -> None:

@@ -23,15 +23,13 @@ from albert_tf.model_folder import folder_of
 from albert_tf.options import to_json_dict
 from albert_tf.resumable import make_outputs
 from albert_tf.sources import find_model
-from albert_tf.tasks.flags import check_addresses, load_tokenizer
+from albert_tf.tasks.flags import check_addresses, load_tokenizer, warn_of_unknown
 from albert_tf.tasks.pretraining_data_options import PretrainingDataOptions
 from albert_tf.tokenization import train_vocabulary
 from albert_tf.tokenization.vocabulary_files import vocabulary_flags
 
 # A lower mean number of sentences per paragraph means that the text was hardly split.
 _MIN_SENTENCES = 1.1
-# Vocabularies know all but a few of the pieces of text in their language.
-_MAX_UNKNOWN = 0.05
 _JSON_NAME = re.compile(r"\.(json|jsonl|ndjson)(\.gz|\.zst)?$")
 
 
@@ -152,12 +150,9 @@ def _print_summary(stats: PretrainingDataStats, options: PretrainingDataOptions)
             "yourself and use --input_format=lines"
         )
     means = stats.means()
-    if means["unknown_share"] > _MAX_UNKNOWN:
-        warn(
-            f"{means['unknown_share']:.1%} of the pieces are unknown to "
-            f"{options.spm_model_file or options.vocab_file}; expected a vocabulary for the language "
-            f"and case of the text (do_lower_case is {options.do_lower_case})"
-        )
+    vocabulary_file = options.spm_model_file or options.vocab_file
+    how = vocabulary_file, options.do_lower_case
+    warn_of_unknown(means["unknown_share"], "--input_file", *how)
     stem, suffix = os.path.splitext(options.output_file)
     found = tf.io.gfile.glob(f"{glob.escape(stem)}-?????-of-?????{suffix}")
     if others := {*map(os.path.basename, found)}.difference(map(os.path.basename, options.shards)):

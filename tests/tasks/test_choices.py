@@ -249,6 +249,10 @@ def test_few_rows_and_rare_labels_have_a_line_each(data, tmp_path, capsys):
     assert f"warning: {path}: 9 rows are trained on; with fewer than 10 the answers are" in error
     assert f"warning: {path}: the model can hardly learn labels of a single row: 'stone'" in error
     assert f"warning: {path}: 'PLANT', 'plant' differ in capitals alone, and count as" in error
+    path.write_text("\n".join([rows[0], *(f"\u5ca9 {n}\t{n}" for n in 9 * "ab")]) + "\n")
+    read_data(options, tokenizer)
+    error = capsys.readouterr().err
+    assert "warning: classification, train: 18.2% of the pieces are unknown to " in error
     path.write_text("\n".join([rows[0], *(f"{n}\tplant" for n in "abc")]) + "\n")
     with refused(r"train\.tsv: every row has the label 'plant'; expected"):
         read_data(options, tokenizer)

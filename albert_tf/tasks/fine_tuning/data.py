@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from albert_tf.checkpoints.loading import stored_labels
@@ -26,6 +27,7 @@ from albert_tf.tasks.common import described_folder
 from albert_tf.tasks.fine_tuning.choices import choose_length, set_length
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.predictions import ExampleSet, check_lines
+from albert_tf.tasks.flags import warn_of_unknown
 from albert_tf.tokenization import Tokenizer
 
 _SQUAD_TFDS_SPLITS = {"train": "train", "dev": "validation", "test": "validation"}
@@ -108,6 +110,9 @@ def _encode(
     for split, datasets in sets.items():
         for dataset in datasets:
             _say_if_truncated(kind, task, split, dataset)
+            ids, how = dataset.features.input_ids, (tokenizer.vocabulary_file, tokenizer.lower_case)
+            unknown = np.count_nonzero(ids == tokenizer.unk_id)
+            warn_of_unknown(unknown / max(1, len(ids)), f"{task.name}, {split}", *how)
     for split, (dataset,) in sets.items() if not task.sets else ():
         path = getattr(options, f"{split}_file") or options.train_file or task.name
         for fault in kind.find_faults(path, split, dataset.examples, dataset.features):
