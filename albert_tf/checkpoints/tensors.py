@@ -165,6 +165,10 @@ class TensorReader:
                     f"{self.prefix}: '{self.layout(path)}' is of type {theirs.name}; the model's "
                     f"'{path}' is {ours.name}"
                 )
+            if theirs.is_floating and not np.isfinite(value).all():
+                raise InputError(
+                    f"{self.prefix}: '{self.layout(path)}' holds a number that is not finite"
+                )
         return values
 
     def _check(self, path: str, shape: tuple[int, ...], stored: Stored) -> None:

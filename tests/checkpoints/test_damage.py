@@ -222,6 +222,11 @@ POOLER_OF_KERAS_HUB = ("layers/dense_1/vars/0", "layers/dense_1/vars/1")
         ("AlbertModel", dict.fromkeys(folder_tensors("AlbertModel")), "theirs: holds no tensor$"),
         ("keras_hub", dict.fromkeys(keras_hub_tensors()[0]), "preset: holds no tensor$"),
         ("AlbertModel", {"pooler.bias": None}, "'pooler.bias' is not in it"),
+        (
+            "AlbertModel",
+            {"pooler.bias": np.full(48, np.nan, np.float32)},
+            "'pooler.bias' holds a number that is not finite",
+        ),
         ("AlbertForSequenceClassification", {"classifier.bias": None}, "is not in it; the model's"),
     ],
 )
