@@ -159,6 +159,11 @@ def quantize(
     ]
     # SmoothQuant would scale the weights for each layer, so that 12 layers would no longer share theirs.
     without = nncf.AdvancedSmoothQuantParameters(matmul=-1.0, convolution=-1.0)
+    advanced = nncf.AdvancedQuantizationParameters(
+        # 7 bits: sums of 8-bit products overflow where a processor with AVX2 lacks VNNI.
+        overflow_fix=nncf.OverflowFix.ENABLE,
+        smooth_quant_alphas=without,
+    )
     with quiet():
         return nncf.quantize(
             model,
@@ -166,7 +171,7 @@ def quantize(
             subset_size=len(rows),
             model_type=nncf.ModelType.TRANSFORMER,
             ignored_scope=nncf.IgnoredScope(names=head),
-            advanced_parameters=nncf.AdvancedQuantizationParameters(smooth_quant_alphas=without),
+            advanced_parameters=advanced,
         )
 
 

