@@ -45,7 +45,7 @@ def make_model(dtype):
         ("onnx", "float32", "int8", 0.95, 1.5, 0.15),
         ("openvino", "float32", None, 3.8, 4.1, 1e-5),
         ("openvino", "mixed_bfloat16", None, 1.9, 2.1, 0.03),
-        # With 8 bits, whose sums overflow on processors with AVX2 that lack VNNI, 0.28 there.
+        # Weights have 7 bits, as in ONNX. With 8 it was 0.28 on a processor without VNNI.
         ("openvino", "float32", "int8", 0.95, 1.2, 0.15),
     ],
 )

@@ -12,7 +12,6 @@ import albert_tf
 from albert_tf.conversion import save_model
 from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.kinds import Classification, MultiLabel
-from albert_tf.kinds.kind import Quality
 from albert_tf.tokenization.hugging_face_tokenizer import tokenizer_files
 from tests.helpers import tiny_config
 from tests.tasks.animals import write_model
@@ -70,6 +69,5 @@ def test_labels_of_any_characters_survive(drawn, kind_type, tokenizer, tmp_path_
     table = columns_of(folder, content)
     assert table["label"] == table["prediction"] == [*kind.labels]
     assert {f"probability_{label}" for label in kind.labels} < table.keys()
-    quality: Quality = kind.measure(examples, logits)
-    for make in quality.tables.values():
+    for make in kind.measure(examples, logits).tables.values():
         assert columns_of(folder, make())["label"] == [*kind.labels]

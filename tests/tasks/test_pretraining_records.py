@@ -157,10 +157,20 @@ UNCASED, CASED, NSP = (
             {"a": {"vocab_size": 96}},
             None,
             "input_file: .*a",
-            r".* of 96 pieces, .*config\.json .* 97",
+            r"a vocabulary of 96 pieces, .*config\.json .* 97",
         ),
-        ({"a": A1}, "vocab.txt", "input_file: .*a", r".* than .*vocab\.txt: SHA-256 a1, exp"),
-        ({"a": A1, "dev": B2}, None, "eval_input_file: .*dev", r".* than .*a\.stats\.json: .*b2"),
+        (
+            {"a": A1},
+            "vocab.txt",
+            "input_file: .*a",
+            r"another vocabulary than .*vocab\.txt: SHA-256 a1, exp",
+        ),
+        (
+            {"a": A1, "dev": B2},
+            None,
+            "eval_input_file: .*dev",
+            r"another vocabulary than .*a\.stats\.json: .*b2",
+        ),
         (
             {"a": UNCASED, "dev": CASED},
             "vocab.txt",
