@@ -100,7 +100,8 @@ class MultiLabel(LongTextKind):
 
     def result(self, examples: Sequence[Example], predictions: np.ndarray) -> LabelSets:
         """Returns the predicted labels and the probabilities of all labels."""
-        probabilities, labels = _probabilities(predictions), np.array(self.labels)
+        # NumPy's own strings lose NUL at their end.
+        probabilities, labels = _probabilities(predictions), np.array(self.labels, object)
         chosen = probabilities >= np.array(self._limits, np.float32)
         return LabelSets([tuple(labels[row].tolist()) for row in chosen], probabilities)
 

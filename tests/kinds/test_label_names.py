@@ -5,7 +5,7 @@ import csv
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import albert_tf
@@ -37,7 +37,9 @@ def columns_of(folder, content):
     return {name: [row[place] for row in rows[1:]] for place, name in enumerate(rows[0])}
 
 
-@settings(deadline=None, max_examples=12)
+@example(drawn=["0", "\0"], kind_type=MultiLabel)
+@example(drawn=["0", '"'], kind_type=Classification)
+@settings(deadline=None, max_examples=6)
 @given(
     drawn=st.lists(LABELS, min_size=2, max_size=4),
     kind_type=st.sampled_from([Classification, MultiLabel]),
