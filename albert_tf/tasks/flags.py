@@ -84,7 +84,7 @@ def load_tokenizer(
 
 
 def warn_of_unknown(share: float, text: str, vocabulary_file: str, lower_case: bool) -> None:
-    """Warns if a share of the pieces of a text is unknown that a text in another language has."""
+    """Warns if more pieces of a text are unknown than in the vocabulary's own language and case."""
     if share > _MAX_UNKNOWN:
         warn(
             f"{text}: {share:.1%} of the pieces are unknown to {vocabulary_file}; expected a vocabulary "

@@ -3,7 +3,6 @@
 import dataclasses
 import glob
 import os
-import re
 from typing import Any
 
 import tensorflow as tf
@@ -11,11 +10,13 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.data.pretraining import beam, shards
 from albert_tf.data.pretraining.input_files import (
+    JSON_SUFFIXES,
     InputFile,
     expect_unchanged,
     find_file,
     find_files,
     name_files,
+    suffix_of,
 )
 from albert_tf.data.pretraining.instances import PretrainingDataStats
 from albert_tf.errors import InputError, name_place, warn
@@ -30,7 +31,6 @@ from albert_tf.tokenization.vocabulary_files import vocabulary_flags
 
 # A lower mean number of sentences per paragraph means that the text was hardly split.
 _MIN_SENTENCES = 1.1
-_JSON_NAME = re.compile(r"\.(json|jsonl|ndjson)(\.gz|\.zst)?$")
 
 
 def run(options: PretrainingDataOptions) -> PretrainingDataStats:
@@ -62,7 +62,7 @@ def run(options: PretrainingDataOptions) -> PretrainingDataStats:
 
 def _check_names(inputs: list[InputFile], input_format: str) -> None:
     for file in inputs:
-        if input_format != "jsonl" and _JSON_NAME.search(file.path):
+        if input_format != "jsonl" and suffix_of(file.path) in JSON_SUFFIXES:
             raise InputError(
                 f"{file.path}: named as JSON; expected --input_format=jsonl, received {input_format}"
             )
@@ -151,8 +151,8 @@ def _print_summary(stats: PretrainingDataStats, options: PretrainingDataOptions)
         )
     means = stats.means()
     vocabulary_file = options.spm_model_file or options.vocab_file
-    how = vocabulary_file, options.do_lower_case
-    warn_of_unknown(means["unknown_share"], "--input_file", *how)
+    share = means["unknown_share"]
+    warn_of_unknown(share, "--input_file", vocabulary_file, options.do_lower_case)
     stem, suffix = os.path.splitext(options.output_file)
     found = tf.io.gfile.glob(f"{glob.escape(stem)}-?????-of-?????{suffix}")
     if others := {*map(os.path.basename, found)}.difference(map(os.path.basename, options.shards)):

@@ -1,4 +1,4 @@
-"""Labels of any characters are read, stored, predicted and written as what they are."""
+"""Labels of any characters survive reading, storing, predicting and writing."""
 
 import csv
 

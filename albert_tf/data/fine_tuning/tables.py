@@ -21,15 +21,13 @@ import numpy as np
 
 from albert_tf import files
 from albert_tf.data.fine_tuning import arrow
-from albert_tf.data.pretraining.input_files import decompress
+from albert_tf.data.pretraining.input_files import JSON_SUFFIXES, decompress, suffix_of
 from albert_tf.errors import InputError, warn
 from albert_tf.lazy import LazyModule
 from albert_tf.options import option
 
 tf = LazyModule("tensorflow")
 
-_COMPRESSED = (".gz", ".zst")
-_JSON_LINES = (".jsonl", ".ndjson", ".json")
 _JSON_LAYOUT = (
     """an object per line, such as {"text": "Fine.", "label": "yes"}, or one list of them"""
 )
@@ -89,8 +87,8 @@ class Table:
 
 def is_table(path: str) -> bool:
     """Returns whether the name of a file says that it has named columns."""
-    suffix = _suffix(path)
-    return suffix in (".csv", ".tsv", _PARQUET, *_JSON_LINES) or tf.io.gfile.isdir(path)
+    suffix = suffix_of(path)
+    return suffix in (".csv", ".tsv", _PARQUET, *JSON_SUFFIXES) or tf.io.gfile.isdir(path)
 
 
 def is_missing(value: Any) -> bool:
@@ -161,19 +159,14 @@ def _fields_table(
     return Table(path, tuple(name.strip() for name in header), values, numbers)
 
 
-def _suffix(path: str) -> str:
-    stem, suffix = os.path.splitext(path.lower())
-    return os.path.splitext(stem)[1] if suffix in _COMPRESSED else suffix
-
-
 def _read_path(path: str) -> Table:
     if tf.io.gfile.isdir(path):
         return _rows_table(path, arrow.read_folder(path))
-    suffix, content = _suffix(path), decompress(files.read_chunks(path), path)
+    suffix, content = suffix_of(path), decompress(files.read_chunks(path), path)
     if suffix == _PARQUET:
         return _rows_table(path, arrow.read_parquet(path, b"".join(content)))
     lines = files.decode_lines(content, path, files.decode_strictly)
-    if suffix in _JSON_LINES:
+    if suffix in JSON_SUFFIXES:
         first = next(lines, (1, ""))
         lines = itertools.chain([first], lines)
         if first[1].lstrip().startswith("["):

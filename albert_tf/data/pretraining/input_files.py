@@ -110,6 +110,15 @@ def _zstandard(path: str) -> tuple[Callable[[], Any], type[Exception]]:
 # used: Zstandard's takes a truncated file for a complete one.
 _COMPRESSIONS = {".gz": _gzip, ".zst": _zstandard}
 
+# Suffixes of files with an object of JSON in each line, or with one list of them.
+JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
+
+
+def suffix_of(path: str) -> str:
+    """Returns the suffix of a path in lower case, without that of a compressed file."""
+    stem, suffix = os.path.splitext(path.lower())
+    return os.path.splitext(stem)[1] if suffix in _COMPRESSIONS else suffix
+
 
 def decompress(parts: Iterable[bytes], path: str) -> Iterator[bytes]:
     """Yields the content of a file, decompressed if it is `.gz` or `.zst`, of one stream or several."""

@@ -182,7 +182,7 @@ def predict_file(options: Any, kind: Kind, tokenizer: Tokenizer, evaluator: Eval
     named on standard error; its answer is an empty line or, in JSON, null.
     """
     path, is_tsv = options.predict_file, options.predict_format == "tsv"
-    if path != STANDARD_INPUT and (is_table(path) or path.endswith(conll.SUFFIXES)):
+    if path != STANDARD_INPUT and (is_table(path) or path.lower().endswith(conll.SUFFIXES)):
         table = kind.open(path, "test", select(options, ColumnNames))
         if isinstance(table, Table):
             table = hide_labels(table)
