@@ -205,7 +205,7 @@ def _signature(field: dataclasses.Field, kind: typing.Any) -> str:
         return f"[no]{field.name}"
     if typing.get_origin(kind) is typing.Literal:
         return f"{field.name}={'|'.join(typing.get_args(kind))}"
-    values = {int: "INTEGER", float: "NUMBER", str: "TEXT"}
+    values = {int: "INTEGER", float: "NUMBER", str: "TEXT", tuple[int, ...]: "INTEGER,INTEGER,..."}
     return f"{field.name}={values.get(kind, 'TEXT,TEXT,...')}"
 
 
@@ -224,6 +224,13 @@ def define_flags(options_class: type) -> None:
         _define_flag(field, types_of[field.name])
 
 
+class _IntegerList(flags.ArgumentParser):
+    """Reads integers that are separated by commas."""
+
+    def parse(self, argument: str) -> list[int]:
+        return [int(number) for number in argument.split(",")]
+
+
 def _define_flag(field: dataclasses.Field, kind: typing.Any) -> None:
     required = field.default is dataclasses.MISSING
     default = None if required else field.default
@@ -233,6 +240,8 @@ def _define_flag(field: dataclasses.Field, kind: typing.Any) -> None:
     if origin is typing.Literal:
         values = list(typing.get_args(kind))
         flags.DEFINE_enum(name, default, values, description)
+    elif kind == tuple[int, ...]:
+        flags.DEFINE(_IntegerList(), name, default, description)
     elif origin is tuple:
         flags.DEFINE_list(name, None if default is None else list(default), description)
     else:
@@ -321,10 +330,14 @@ def _flag_values(options_class: type) -> dict[str, typing.Any]:
         if value == "" or (isinstance(value, list) and "" in value):
             raise InputError(f"{field.name}: received an empty value; omit the flag for none")
         if isinstance(value, list):
-            values[field.name] = tuple(map(as_path, value))
+            values[field.name] = tuple(map(_as_value, value))
         else:
-            values[field.name] = as_path(value) if isinstance(value, str) else value
+            values[field.name] = _as_value(value)
     return values
+
+
+def _as_value(value: typing.Any) -> typing.Any:
+    return as_path(value) if isinstance(value, str) else value
 
 
 def _fail(error: Exception, exit_code: int = 1) -> typing.NoReturn:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self, get_args
 
 from albert_tf import files
@@ -190,6 +190,20 @@ class AlbertConfig:
                 f"these have sharing '{self.sharing}' and num_hidden_groups {self.num_hidden_groups}"
             )
         return dataclasses.replace(self, num_hidden_layers=num_hidden_layers)
+
+    def check_trained_layers(self, numbers: Sequence[int]) -> None:
+        """Checks the numbers of layers of which training draws one, if any; theirs is among them.
+
+        Raises:
+            InputError: it is not, a number is not positive, or layers have weights of their own.
+        """
+        with name_place(f"trained_num_hidden_layers={','.join(map(str, numbers))}"):
+            for number in numbers:
+                self.with_layers(number)
+            if numbers and self.num_hidden_layers not in numbers:
+                raise InputError(
+                    f"expected the model's own number, {self.num_hidden_layers}, among them"
+                )
 
     def group_of_layer(self, layer: int) -> int:
         """Returns the group that a layer, counted from 0, uses.

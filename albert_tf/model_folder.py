@@ -30,7 +30,8 @@ tf = LazyModule("tensorflow")
 CONFIG_FILE = "config.json"
 # The key with our values, and the model_type of models that Hugging Face does not have.
 OWN = "albert_tf"
-# Keys of the config of pre-trained weights that say how to use them; conversions keep them.
+# Keys of the config of pre-trained weights that say how to use them; conversions and further
+# pre-training keep them.
 RECOMMENDED_RATE, TRAINED_LAYERS = "recommended_learning_rate", "trained_num_hidden_layers"
 # Folders in the output folder of a run: of its best weights, and of its state, without weights.
 BEST_DIR, STATE_DIR = "best", "state"
@@ -81,6 +82,12 @@ def read_values(path: str) -> Any:
     if own.get(_CHECKSUM) != _checksum(values):
         raise InputError(f"{path}: is damaged or was changed; expected it as it was written")
     return values
+
+
+def read_advice(path: str) -> dict[str, Any]:
+    """Returns what a config says of how to use pre-trained weights."""
+    values = read_values(path)
+    return {key: values[key] for key in (RECOMMENDED_RATE, TRAINED_LAYERS) if key in values}
 
 
 def read_own(folder: str) -> Mapping[str, Any]:

@@ -20,7 +20,8 @@ from albert_tf.options import check_ranges, option
 @dataclasses.dataclass(frozen=True)
 class Base:
     "What others have, too."
-    rates: tuple[float, ...] = option("Some rates.", ())
+    names: tuple[str, ...] = option("Some names.", ())
+    depths: tuple[int, ...] | None = option("Some depths.", None)
 
 @dataclasses.dataclass(frozen=True)
 class Options(Base):
@@ -49,7 +50,7 @@ The flags that most runs need:
   --count=INTEGER
       Number of characters.
 
-python script.py --helpfull shows 3 more.
+python script.py --helpfull shows 4 more.
 """
 _ALL_FLAGS = """Prints. Usage: python script.py --count=1
 
@@ -64,8 +65,10 @@ Flags of this command:
       Hurry. Default: true.
 
 What others have, too:
-  --rates=TEXT,TEXT,...
-      Some rates.
+  --names=TEXT,TEXT,...
+      Some names.
+  --depths=INTEGER,INTEGER,...
+      Some depths.
 """
 
 
@@ -87,8 +90,9 @@ def run(program, *flags, output=subprocess.PIPE, **environment):
     [
         (["--cout=2"], "Unknown command line flag 'cout'. Did you mean: count ?"),
         (["more"], "unexpected argument 'more'; every option is a --flag=value"),
-        (["--rates=a,,b"], "--rates: received an empty value; omit the flag for none"),
+        (["--names=a,,b"], "--names: received an empty value; omit the flag for none"),
         (["--count=0"], "--count=0: expected at least 1"),
+        (["--depths=2,x"], "flag --depths=2,x: invalid literal for int() with base 10: 'x'"),
     ],
 )
 def test_mistake_in_the_flags_is_one_line_and_exit_code_2(flags, message):

@@ -124,6 +124,11 @@ def read_config(path: str) -> AlbertConfig:
     return _read_config(path)[0]
 
 
+def read_trained_layers(path: str) -> list[int]:
+    """Returns the numbers of layers that the model of a config was trained with; errors as above."""
+    return _read_config(path)[1]
+
+
 def _read_config(path: str) -> tuple[AlbertConfig, list[int]]:
     """Returns a config, and the numbers of layers that its model was trained with."""
     values = read_values(path)
@@ -144,7 +149,7 @@ def _warn_of_depth(config: AlbertConfig, path: str) -> None:
     """Warns if the weights at a path were not trained with a config's number of layers."""
     file, number = find_config(path), config.num_hidden_layers
     try:
-        trained = _read_config(file)[1] if file else [number]
+        trained = read_trained_layers(file) if file else [number]
     except InputError:
         return  # The file is not that of this model, whose config is elsewhere.
     if number not in trained:

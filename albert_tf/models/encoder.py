@@ -43,6 +43,9 @@ class AlbertEncoder(BaseModel):
         flash_attention: whether training computes attention in one kernel of cuDNN, which needs 16-bit
             precision, no dropout of probabilities, batches of a known shape, and a step that XLA compiles
             for an NVIDIA GPU.
+        trained_num_hidden_layers: numbers of layers, of which each call in training draws one, so that
+            the weights serve at all of these depths; all layers have to share them. That of `config` has
+            to be among the numbers. Empty for that one alone; not with `remat`.
         seed: seed of the initialisation and the dropout; None takes Keras's own, see
             `keras.utils.set_random_seed`.
     """
@@ -63,6 +66,7 @@ class AlbertEncoder(BaseModel):
         remat: bool = False,
         use_one_hot_embeddings: bool = False,
         flash_attention: bool = False,
+        trained_num_hidden_layers: Sequence[int] = (),
         seed: int | None = None,
         name: str = NAME,
         **kwargs,
@@ -73,6 +77,10 @@ class AlbertEncoder(BaseModel):
                 "`AlbertEncoder.from_preset` takes a name"
             )
         super().__init__(seed, name=name, **kwargs)
+        config.check_trained_layers(trained_num_hidden_layers)
+        if trained_num_hidden_layers and remat:
+            # TensorFlow's outputs of a recomputation are empty where a branch was not taken.
+            raise InputError("trained_num_hidden_layers: expected none with remat")
         if flash_attention:
             require_tensorflow("flash_attention")
             flash.check_flash_attention(config, self.dtype_policy)
@@ -82,6 +90,7 @@ class AlbertEncoder(BaseModel):
         self.remat = remat
         self.use_one_hot_embeddings = use_one_hot_embeddings
         self.flash_attention = flash_attention
+        self.trained_num_hidden_layers = tuple(trained_num_hidden_layers)
 
         # Layers
         self.embedding = FactorizedEmbedding(
@@ -92,6 +101,8 @@ class AlbertEncoder(BaseModel):
         for block in self.blocks:
             setattr(self, f"checkpointed_{block.name}", block)
         self.pooler = Pooler(**self._arguments_of("pooler")) if with_pooler else None
+        if trained_num_hidden_layers:
+            self.depth_generator = keras.random.SeedGenerator(self._seeds.getrandbits(31))
         # All shapes are known, so the variables exist before the first call.
         self.build(self.input_shapes)
 
@@ -156,7 +167,8 @@ class AlbertEncoder(BaseModel):
             A dictionary:
             `sequence_output` (B, S, H), the last hidden states; (B, M, H) with `output_positions`;
             `pooled_output` (B, H), with a pooler;
-            `encoder_outputs`, a list of (B, S, H), one for each application of a block;
+            `encoder_outputs`, a list of (B, S, H), one for each application of a block, where training
+            draws the number of layers the greatest: those left out return their inputs;
             `embedding_output` (B, S, E).
         """
         input_ids = inputs["input_ids"]
@@ -199,17 +211,47 @@ class AlbertEncoder(BaseModel):
     ) -> list[Callable]:
         """Returns the layers as functions of hidden states and attention bias (B, 1, 1, S)."""
         options = {"unpadding": unpadding, "training": training}
-        if training and self.remat:
-            blocks = [functools.partial(rematerialize, block, **options) for block in self.blocks]
-        else:
-            blocks = [functools.partial(block, **options) for block in self.blocks]
+        blocks, order, wrap = self.blocks, self.block_order, functools.partial
+        draws = training and bool(self.trained_num_hidden_layers)
         if not training:
+            bound = [wrap(block, **options) for block in blocks]
             # Converters to other runtimes inline all calls; graphs without padding need TensorFlow.
-            blocks = once_in_graph(blocks, inline=unpadding is None)
-        layers = [blocks[index] for index in self.block_order]
+            blocks, options = once_in_graph(bound, inline=unpadding is None), {}
+        elif draws or self.remat:
+            wrap = without_state
+        if draws:
+            order = order[: self.config.inner_group_num] * max(self.trained_num_hidden_layers)
+        layers = [wrap(blocks[index], **options) for index in order[:-1]]
         if output_positions is not None:
-            layers[-1] = functools.partial(layers[-1], output_positions=output_positions)
-        return layers
+            options = {**options, "output_positions": output_positions}
+        layers.append(wrap(blocks[order[-1]], **options))
+        if training and self.remat:
+            layers = [keras.remat(layer) for layer in layers]
+        return self._with_drawn_depth(layers) if draws else layers
+
+    def _with_drawn_depth(self, layers: Sequence[Callable]) -> list[Callable]:
+        """Returns the layers, of which all but a drawn number return their inputs.
+
+        The last one is always applied, as it alone may compute fewer positions.
+        """
+        numbers = self.trained_num_hidden_layers
+        drawn = keras.random.randint((), 0, len(numbers), seed=self.depth_generator)
+        inner = self.config.inner_group_num
+        count = ops.take(ops.array(numbers, "int32"), drawn) * inner - 1
+
+        def apply_if(is_applied, layer):
+            return lambda hidden_states, attention_bias: ops.cond(
+                is_applied,
+                lambda: layer(hidden_states, attention_bias),
+                lambda: hidden_states,
+            )
+
+        always = min(numbers) * inner - 1
+        drawn_layers = [
+            apply_if(index < count, layer)
+            for index, layer in enumerate(layers[always:-1], start=always)
+        ]
+        return [*layers[:always], *drawn_layers, layers[-1]]
 
     def get_config(self):
         """Returns the arguments of the constructor."""
@@ -237,13 +279,8 @@ def once_in_graph(functions: Sequence[Callable], inline: bool) -> Sequence[Calla
     ]
 
 
-def rematerialize(
-    block: EncoderLayer,
-    hidden_states: keras.KerasTensor,
-    attention_bias: keras.KerasTensor,
-    **options,
-) -> keras.KerasTensor:
-    """Applies a block so that the backward pass recomputes its activations.
+def without_state(block: EncoderLayer, **options) -> Callable:
+    """Returns a block as a function of hidden states and attention bias, for a branch or a recomputation.
 
     The seeds of the dropout layers are drawn here, once. Otherwise the recomputation would drop other
     units.
@@ -260,4 +297,4 @@ def rematerialize(
         with keras.StatelessScope(values):
             return block(hidden_states, attention_bias, **options)
 
-    return keras.remat(apply)(hidden_states, attention_bias)
+    return apply

@@ -188,10 +188,11 @@ def start_or_resume(
     tokenizer: Tokenizer | None = None,
     kind: Kind | None = None,
     noted: Mapping[str, Any] = MappingProxyType({}),
+    advice: Mapping[str, Any] = MappingProxyType({}),
 ) -> Iterator[WriteBest]:
     """Initialises or restores the weights, and describes the model and the run in the output folder.
 
-    `noted` is written with the options.
+    `noted` is written with the options, `advice` in the config, see `write_description`.
 
     In this context the chief holds the folder's lock, so no second training can use it.
     `--init_checkpoint` initialises `starting_part`, the model or its encoder. Records of an unknown
@@ -211,7 +212,7 @@ def start_or_resume(
     def write_best(metrics: Mapping[str, float]) -> None:
         folder = os.path.join(options.output_dir, model_folder.BEST_DIR)
         said = {"options": described, "metrics": dict(metrics)}
-        save_model(trainer.model, folder, kind=kind, contents=contents, noted=said)
+        save_model(trainer.model, folder, kind=kind, contents=contents, noted=said, advice=advice)
 
     with contextlib.ExitStack() as stack:
         if trainer.is_chief:
@@ -220,7 +221,8 @@ def start_or_resume(
         training.resume(trainer, options.output_dir)
         if trainer.is_chief:
             folder = os.path.join(options.output_dir, model_folder.STATE_DIR)
-            write_description(folder, trainer.model, kind, contents, {"options": described})
+            noted = {"options": described}
+            write_description(folder, trainer.model, kind, contents, noted, advice)
         yield write_best
 
 

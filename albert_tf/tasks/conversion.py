@@ -18,10 +18,8 @@ from albert_tf.kinds import Classification, Kind, MultiLabel, Regression, TokenC
 from albert_tf.kinds.registry import read_kind
 from albert_tf.model_folder import (
     CONFIG_FILE,
-    RECOMMENDED_RATE,
-    TRAINED_LAYERS,
     folder_of,
-    read_values,
+    read_advice,
 )
 from albert_tf.models import AlbertClassifier, AlbertMultipleChoice, AlbertTokenClassifier
 from albert_tf.sources import find_model
@@ -57,18 +55,14 @@ def run(options: ConversionOptions) -> LoadReport:
     expected = part(inputs)
     for variable in part.weights:
         variable.assign(np.asarray(variable, options.output_dtype))
-    described = {"kind": kind, "dtype": options.output_dtype, "advice": _read_advice(options)}
+    advice = read_advice(options.albert_config_file or find_config(options.init_checkpoint))
+    described = {"kind": kind, "dtype": options.output_dtype, "advice": advice}
     with target.write(output, part, tokenizer, **described) as (weights, predict):
         received = predict(inputs)
         _check_written(part, weights, _difference(part(inputs), received), output)
         difference = _difference(expected, received)
     print(f"wrote {output}; its outputs differ by at most {difference:.1e} from those of the input")
     return report
-
-
-def _read_advice(options: CheckpointOptions) -> dict[str, Any]:
-    values = read_values(options.albert_config_file or find_config(options.init_checkpoint))
-    return {key: values[key] for key in (RECOMMENDED_RATE, TRAINED_LAYERS) if key in values}
 
 
 def find_companions(

@@ -31,6 +31,7 @@ class PretrainingOptions(TrainingOptions, MaskingConfig):
         "mixed_precision": "float32; with --recipe=small mixed_bfloat16 on processors that have it",
         "albert_config_file": "that of --init_checkpoint",
         "max_seq_length": "that of the records",
+        "trained_num_hidden_layers": "with --num_hidden_layers that alone, otherwise as the config says",
         "spm_model_file": "that of the records, if it still is where it was, or of --init_checkpoint",
         "do_lower_case": "as .stats.json of the records says, or else --init_checkpoint, or else true",
     }
@@ -83,6 +84,11 @@ class PretrainingOptions(TrainingOptions, MaskingConfig):
     )
     jit_compile: bool | None = option("Compile each step with XLA. Default: on GPUs.", None)
     max_eval_steps: int = option("Maximum number of evaluation steps.", 100, least=1)
+    trained_num_hidden_layers: tuple[int, ...] | None = option(
+        "Numbers of layers, of which each update draws one, so that the model serves at all of these "
+        "depths. Evaluations compute the model's own number, which has to be among them.",
+        None,
+    )
     remat: bool = option(
         "Recompute the activations of each block in the backward pass, to save memory.", False
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 
 from albert_tf import training
-from albert_tf.checkpoints.loading import load_checkpoint
+from albert_tf.checkpoints.loading import load_checkpoint, read_trained_layers
 from albert_tf.config import AlbertConfig
 from albert_tf.data.pretraining.masking import MaskingConfig
 from albert_tf.data.pretraining.record_batches import (
@@ -17,6 +17,7 @@ from albert_tf.data.pretraining.record_batches import (
 )
 from albert_tf.errors import InputError, warn
 from albert_tf.losses import PretrainingLoss
+from albert_tf.model_folder import TRAINED_LAYERS, read_advice
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.models.flash_attention import has_flash_attention
 from albert_tf.tasks import common
@@ -69,6 +70,7 @@ def run(options: PretrainingOptions) -> dict[str, float]:
     if options.recipe:
         options = _apply_recipe(options, config)
         config = common.load_config(options)
+    options = _fill_depths(options)
     common.check_output_dir(options, config, ("sentence_objective",), _DATA_OPTIONS)
     records, tokenizer = open_records(options, config)
     if records["input_file"].masker:
@@ -120,6 +122,16 @@ def _apply_recipe(options: PretrainingOptions, config: AlbertConfig) -> Pretrain
     return options
 
 
+def _fill_depths(options: PretrainingOptions) -> PretrainingOptions:
+    """Returns the options with the numbers of layers to train."""
+    numbers = options.trained_num_hidden_layers
+    if numbers is None:
+        is_one = options.num_hidden_layers is not None
+        numbers = () if is_one else tuple(read_trained_layers(options.albert_config_file))
+        numbers = numbers if len(numbers) > 1 else ()
+    return dataclasses.replace(options, trained_num_hidden_layers=numbers)
+
+
 def _make_evaluator(options: PretrainingOptions, config: AlbertConfig) -> training.Evaluator:
     seed, dtype = options.random_seed, options.mixed_precision
     # In the kernel's backward pass the order of additions changes.
@@ -132,6 +144,7 @@ def _make_evaluator(options: PretrainingOptions, config: AlbertConfig) -> traini
             remat=options.remat,
             use_one_hot_embeddings=options.use_one_hot_embeddings,
             flash_attention=may_use_flash and has_flash_attention(config, dtype),
+            trained_num_hidden_layers=options.trained_num_hidden_layers,
             seed=seed,
             dtype=dtype,
         )
@@ -162,7 +175,13 @@ def _train(
             f"--output_dir={options.output_dir} will hold no vocabulary, as that of the records "
             "is not known; --spm_model_file or --vocab_file names it"
         )
-    with common.start_or_resume(options, trainer, trainer.model, tokenizer) as write_best:
+    advice = read_advice(options.albert_config_file)
+    advice.pop(TRAINED_LAYERS, None)
+    if options.trained_num_hidden_layers:
+        advice[TRAINED_LAYERS] = options.trained_num_hidden_layers
+    with common.start_or_resume(
+        options, trainer, trainer.model, tokenizer, advice=advice
+    ) as write_best:
         if trainer.is_chief:
             save_counts(options, records)
             num_records = sum(file.count for file in train_records.files)

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.models import AlbertEncoder, AlbertMultipleChoice
-from tests.helpers import random_inputs, slow_except, tiny_config
+from tests.helpers import random_inputs, refused, slow_except, tiny_config
 
 PAD = 0
 
@@ -76,6 +76,47 @@ def test_batches_without_padding(batch_size):
     inputs = {name: ids[:batch_size] for name, ids in random_inputs(2).items()}
     outputs = encoder({**inputs, "token_positions": np.arange(batch_size * 11)})["sequence_output"]
     assert_close(outputs, encoder(inputs)["sequence_output"])
+
+
+# A drawn number of layers
+
+
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_each_call_in_training_draws_a_number_of_layers(blocks):
+    config = tiny_config(num_hidden_layers=2, inner_group_num=blocks)
+    numbers, inputs = (1, 2, 4), {**random_inputs(), "output_positions": np.array([[0, 3]] * 3)}
+    encoder = AlbertEncoder(config, trained_num_hidden_layers=numbers, seed=1)
+    fixed = {number: AlbertEncoder(config.with_layers(number), seed=1) for number in numbers}
+    losses = {}
+    for number, other in fixed.items():
+        other.set_weights(encoder.get_weights())
+        losses[float(loss_and_gradients(other, inputs)[0])] = number
+    assert_close(encoder(inputs)["sequence_output"], fixed[2](inputs)["sequence_output"])
+    step, drawn = tf.function(lambda: loss_and_gradients(encoder, inputs)), set()
+    for _ in range(24):
+        loss, gradients = step()
+        nearest = min(losses, key=lambda other: abs(other - float(loss)))
+        assert nearest == pytest.approx(float(loss), rel=1e-5)
+        if losses[nearest] not in drawn:
+            drawn.add(losses[nearest])
+            expected = loss_and_gradients(fixed[losses[nearest]], inputs)[1]
+            assert_gradients_agree(gradients, expected)
+    assert drawn == set(numbers)
+
+
+@pytest.mark.parametrize(
+    ("sharing", "numbers", "remat", "message"),
+    [
+        ("all", (2, 4), False, "=2,4: expected the model's own number, 3, among them"),
+        ("all", (3, 0), False, "=3,0: num_hidden_layers 0 is not a positive integer"),
+        ("ffn", (3, 4), False, "=3,4: num_hidden_layers=3: expected layers that share all"),
+        ("all", (3, 4), True, ": expected none with remat"),
+    ],
+)
+def test_numbers_of_layers_that_cannot_be_drawn_are_refused(sharing, numbers, remat, message):
+    config = tiny_config(num_hidden_layers=3, sharing=sharing)
+    with refused(f"^trained_num_hidden_layers{message}"):
+        AlbertEncoder(config, remat=remat, trained_num_hidden_layers=numbers)
 
 
 # Recomputed activations

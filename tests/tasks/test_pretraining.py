@@ -214,6 +214,35 @@ def test_mixed_precision_computes_nearly_the_same(language_data, tmp_path, train
     assert rough["masked_lm_loss"] != expected["masked_lm_loss"]
 
 
+def test_further_training_keeps_the_depths_and_the_advice(language_data, tmp_path, eagerly, capsys):
+    encoder = AlbertEncoder(tiny_config(num_hidden_layers=2))
+    save_model(encoder, str(tmp_path / "first"), advice={"recommended_learning_rate": 0.003})
+    changes = {"num_train_steps": 4, "save_checkpoints_steps": 2, "max_eval_steps": 1}
+    changes |= {"albert_config_file": None, "init_checkpoint": str(tmp_path / "first")}
+    drawn = {"trained_num_hidden_layers": (1, 2, 3)}
+    begun = make_options(language_data, tmp_path / "begun", **changes, **drawn)
+    metrics = run(begun)
+    # It resumes with the numbers of its state.
+    pathlib.Path(list_states(str(tmp_path / "begun" / "state"))[-1]).unlink()
+    resumed = run(dataclasses.replace(begun, trained_num_hidden_layers=None))
+    assert resumed == pytest.approx(metrics, rel=1e-3)
+
+    changes["init_checkpoint"] = begun.output_dir
+    run(make_options(language_data, tmp_path / "further", **changes))
+    run(make_options(language_data, tmp_path / "alone", **changes, num_hidden_layers=3))
+    read = [
+        json.loads((tmp_path / name / "best" / "config.json").read_text())
+        for name in ("further", "alone")
+    ]
+    assert [values.get("trained_num_hidden_layers") for values in read] == [[1, 2, 3], None]
+    assert [values["recommended_learning_rate"] for values in read] == [0.003] * 2
+    capsys.readouterr()
+    for name, number in (("further", 3), ("alone", 1)):
+        AlbertEncoder.from_preset(tmp_path / name, num_hidden_layers=number)
+    (line,) = (x for x in capsys.readouterr().err.splitlines() if "num_hidden_layers" in x)
+    assert line.startswith("warning: num_hidden_layers=1: the model was trained with 3, so")
+
+
 @pytest.mark.slow
 def test_learns_from_dynamic_masks(language_data, tmp_path):
     options = make_dynamic_options(language_data, tmp_path)
