@@ -47,6 +47,7 @@ _LEAD = 0.1
 _MASKING = [field.name for field in dataclasses.fields(MaskingConfig)]
 _DATA_OPTIONS = [
     ("batches", ["input_file", "shuffle_buffer", "train_batch_size", "random_seed", *_MASKING]),
+    ("depths", ["trained_num_hidden_layers"]),
     ("evaluations, which choose the best weights,", ["eval_input_file", "max_eval_steps"]),
 ]
 

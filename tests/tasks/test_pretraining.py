@@ -109,10 +109,12 @@ def test_folder_of_another_run_is_refused(options, tmp_path, monkeypatch, capsys
 
 
 def test_resumed_run_warns_of_other_data(options, tmp_path, eagerly, capsys):
-    run(dataclasses.replace(options, train_batch_size=8, random_seed=7, max_eval_steps=9))
+    changes = {"train_batch_size": 8, "random_seed": 7, "max_eval_steps": 9}
+    run(dataclasses.replace(options, **changes, trained_num_hidden_layers=(1, 2)))
     resumes = f"warning: --output_dir={options.output_dir}: the run resumes with other"
-    assert capsys.readouterr().err.splitlines()[:2] == [
+    assert capsys.readouterr().err.splitlines()[:3] == [
         f"{resumes} batches than it began with: train_batch_size 16, now 8; random_seed 12345, now 7",
+        f"{resumes} depths than it began with: trained_num_hidden_layers [], now [1, 2]",
         f"{resumes} evaluations, which choose the best weights, than it began with: max_eval_steps 100, "
         "now 9",
     ]
