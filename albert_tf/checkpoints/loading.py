@@ -125,7 +125,10 @@ def read_config(path: str) -> AlbertConfig:
 
 
 def read_trained_layers(path: str) -> list[int]:
-    """Returns the numbers of layers that the model of a config was trained with; errors as above."""
+    """Returns the numbers of layers that a model was trained with, given its config.
+
+    It reads the same files as `read_config`, and raises the same errors.
+    """
     return _read_config(path)[1]
 
 
