@@ -153,7 +153,7 @@ def add_kind_options(options_class: type, kinds: Mapping[str, type]) -> type:
         bases=(options_class,),
         namespace={
             "KINDS_OF_OPTIONS": {name: tuple(of) for name, of in having.items()},
-            "__doc__": options_class.__doc__,
+            "__doc__": "The options of single kinds of tasks.",
             "__module__": options_class.__module__,
         },
         frozen=True,
