@@ -103,9 +103,9 @@ def embed() -> None:
 
 
 def convert() -> None:
-    r"""Converts a model to Hugging Face's format or TensorFlow 1's, or to a SavedModel.
+    r"""Converts a model to Hugging Face's format, also with an ONNX file, TensorFlow 1's, or SavedModels.
 
-    The input may have either of these formats, or brightmart's or KerasHub's. Its format is detected.
+    The input may have one of the first two formats, or brightmart's or KerasHub's; which one is detected.
 
     Usage:
         {command} --init_checkpoint=albert_base/model.ckpt-best \

@@ -192,10 +192,11 @@ class AlbertConfig:
         return dataclasses.replace(self, num_hidden_layers=num_hidden_layers)
 
     def check_trained_layers(self, numbers: Sequence[int]) -> None:
-        """Checks the numbers of layers of which training draws one, if any; theirs is among them.
+        """Checks the numbers of layers that training draws from, if any.
 
         Raises:
-            InputError: it is not, a number is not positive, or layers have weights of their own.
+            InputError: a number is not positive, the config's own is not among them, or layers have
+                weights of their own.
         """
         with name_place(f"trained_num_hidden_layers={','.join(map(str, numbers))}"):
             for number in numbers:

@@ -85,7 +85,7 @@ def read_values(path: str) -> Any:
 
 
 def read_advice(path: str) -> dict[str, Any]:
-    """Returns what a config says of how to use pre-trained weights."""
+    """Returns the keys of a config that say how to use pre-trained weights, with their values."""
     values = read_values(path)
     return {key: values[key] for key in (RECOMMENDED_RATE, TRAINED_LAYERS) if key in values}
 

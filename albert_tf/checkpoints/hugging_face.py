@@ -108,7 +108,7 @@ class HuggingFaceConfig:
 
     @property
     def label_names(self) -> tuple[str, ...]:
-        """The labels; none if they are no names but `LABEL_0` and so on."""
+        """The labels; none if they are only `LABEL_0` and so on."""
         return () if self.labels == generic_labels(len(self.labels)) else self.labels
 
     @property
@@ -184,7 +184,7 @@ def is_hugging_face(values: Any) -> bool:
 
 
 def model_type_of(config: AlbertConfig) -> ModelType:
-    """Returns as which of their models an encoder is written."""
+    """Returns the `model_type` under which an encoder is written."""
     own_layers = config.sharing == "none" and config.inner_group_num == 1
     return "bert" if own_layers and config.embedding_size == config.hidden_size else "albert"
 
@@ -203,7 +203,7 @@ def equivalent_config(config: AlbertConfig, model_type: ModelType) -> AlbertConf
 
 
 def stored_config(config: AlbertConfig) -> AlbertConfig:
-    """Returns the config under which a folder has an encoder: theirs or, if they have none, ours."""
+    """Returns the config that a folder stores for an encoder: theirs or, if they have none, ours."""
     try:
         return equivalent_config(config, model_type_of(config))
     except InputError:

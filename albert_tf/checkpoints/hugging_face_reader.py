@@ -108,7 +108,7 @@ class FolderReader(TensorReader):
         return self._tensors[name].astype(np.float32)
 
     def is_no_weight(self, name: str) -> bool:
-        """Returns False: the folders hold nothing else."""
+        """Returns False: the folders hold weights only."""
         return False
 
     def holds(self, path: str) -> bool:

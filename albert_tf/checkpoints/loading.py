@@ -125,7 +125,10 @@ def read_config(path: str) -> AlbertConfig:
 
 
 def read_trained_layers(path: str) -> list[int]:
-    """Returns the numbers of layers that the model of a config was trained with; errors as above."""
+    """Returns the numbers of layers that a model was trained with, given its config.
+
+    It reads the same files as `read_config`, and raises the same errors.
+    """
     return _read_config(path)[1]
 
 
@@ -191,7 +194,7 @@ def load_checkpoint(model: keras.Model, path: str) -> LoadReport:
 def stored_labels(path: str) -> tuple[str, ...]:
     """Returns the names that a Hugging Face folder gives to a classifier's classes.
 
-    There are none for other paths, and if they are no names but `LABEL_0` and so on.
+    There are none for other paths, nor if the names are only `LABEL_0` and so on.
     """
     if not is_folder(path):
         return ()
@@ -207,7 +210,7 @@ def stored_shape(path: str, variable_path: str) -> tuple[int, ...] | None:
 
 
 def variables_of(model: keras.Model) -> dict[str, keras.Variable]:
-    """Returns the variables of a model by the paths that they have if its parts have no other names."""
+    """Returns the variables of a model by path, with the default names of its parts in the paths."""
     parts = model, getattr(model, "encoder", model)
     names = {part.name: getattr(part, "NAME", part.name) for part in parts}
     variables = {}

@@ -45,7 +45,7 @@ def read_rows(table: str) -> list[Row]:
 
 
 def make_layout(rows: Sequence[Row], ends: Ends, whose: str) -> Layout:
-    """Returns a function from a variable's path to how others, `whose`, store it.
+    """Returns a function that tells from a variable's path how others, `whose`, store the variable.
 
     A row matches a whole path, or all but its end.
     """

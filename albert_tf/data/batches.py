@@ -91,10 +91,10 @@ def make_batch(
 def padded_length(length: int) -> int:
     """Rounds a length up to one of eight an octave: ..., 15, 16, 18, ..., 32, 36, ..., 64, 72, ...
 
-    A length that a step meets for the first time has its price (kernels are prepared, under XLA the
-    whole step is compiled), and so has a token of padding in every step. Eight lengths an octave
-    are 56 up to 512 and pad by less than an eighth: on SST-2 by 2 %, where multiples of 8 pad by
-    22 %. On CPU a step takes time in proportion to the length, odd lengths too.
+    The first batch of a new length costs time (kernels are prepared, under XLA the whole step is
+    compiled), and padding costs time in every step. Eight lengths an octave are 56 up to 512 and pad
+    by less than an eighth: on SST-2 by 2 %, where multiples of 8 pad by 22 %. On CPU the time of a step
+    is proportional to the length, also for odd lengths.
     """
     multiple = 1 << max(0, (length - 1).bit_length() - 4)
     return -(-length // multiple) * multiple

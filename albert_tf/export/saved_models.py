@@ -143,8 +143,8 @@ def map_slices(
 ) -> Any:
     """Applies a function to a few rows at a time, so that memory does not grow with the request.
 
-    A server that runs out of memory is killed together with everything that it serves. Yet a request may
-    have thousands of texts, or one text that becomes thousands of windows.
+    A request may have thousands of texts, or one text that becomes thousands of windows. A server that
+    runs out of memory is killed together with everything that it serves.
 
     The function maps named tensors, int32 (B, S) or (B, C, S), to one tensor, or to several by name, with
     as many rows. Its result for a row does not depend on the other rows. The graph contains it once.

@@ -164,7 +164,7 @@ class Kind(abc.ABC):
 
     @property
     def missing(self) -> str | None:
-        """What predictions need and no dev set has decided, as text for messages; None for nothing."""
+        """What predictions need but no dev set has decided yet, as text for messages; None if nothing."""
         return None
 
     @abc.abstractmethod
@@ -233,7 +233,7 @@ class Kind(abc.ABC):
 
 
 def check_fields(fields: Sequence[str], least: int, most: int, expected: str) -> None:
-    """Raises an `InputError` if a line begins with an empty field, or has more or less fields."""
+    """Raises an `InputError` if a line begins with an empty field, or has too many or too few fields."""
     if not fields[0].strip():
         raise InputError("the text is empty")
     if not least <= len(fields) <= most:

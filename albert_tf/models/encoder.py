@@ -43,10 +43,10 @@ class AlbertEncoder(BaseModel):
         flash_attention: whether training computes attention in one kernel of cuDNN, which needs 16-bit
             precision, no dropout of probabilities, batches of a known shape, and a step that XLA compiles
             for an NVIDIA GPU.
-        trained_num_hidden_layers: numbers of layers, of which each call in training draws one, so that
-            the weights serve at all of these depths; all layers have to share them. That of `config` has
-            to be among the numbers. Empty for that one alone; not with `remat`.
-        seed: seed of the initialisation and the dropout; None takes Keras's own, see
+        trained_num_hidden_layers: numbers of layers. Each call in training draws one of them, so that the
+            weights can be used with any of them. The number of `config` has to be in the list. Empty for
+            that number alone. All layers have to share their weights, and `remat` has to be off.
+        seed: seed of the initialisation, the dropout and the drawn numbers; None takes Keras's own, see
             `keras.utils.set_random_seed`.
     """
 
@@ -80,7 +80,10 @@ class AlbertEncoder(BaseModel):
         config.check_trained_layers(trained_num_hidden_layers)
         if trained_num_hidden_layers and remat:
             # TensorFlow's outputs of a recomputation are empty where a branch was not taken.
-            raise InputError("trained_num_hidden_layers: expected none with remat")
+            raise InputError(
+                "remat: expected a single number of layers, received trained_num_hidden_layers="
+                f"{','.join(map(str, trained_num_hidden_layers))}; num_hidden_layers trains one alone"
+            )
         if flash_attention:
             require_tensorflow("flash_attention")
             flash.check_flash_attention(config, self.dtype_policy)
@@ -167,8 +170,9 @@ class AlbertEncoder(BaseModel):
             A dictionary:
             `sequence_output` (B, S, H), the last hidden states; (B, M, H) with `output_positions`;
             `pooled_output` (B, H), with a pooler;
-            `encoder_outputs`, a list of (B, S, H), one for each application of a block, where training
-            draws the number of layers the greatest: those left out return their inputs;
+            `encoder_outputs`, a list of (B, S, H), one for each application of a block. If training draws
+            the number of layers, the list is that of the greatest one, and layers that are left out
+            return their input;
             `embedding_output` (B, S, E).
         """
         input_ids = inputs["input_ids"]

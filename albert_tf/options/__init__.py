@@ -61,8 +61,7 @@ def option_groups(options_class: type) -> Iterator[tuple[str, list[dataclasses.F
 
     Yields:
         A title, and the fields of `options_class`, which may have other defaults than those of the group.
-        `DEFAULTS` of that class tells what options are that are not given, as text; here it is a part of
-        their descriptions.
+        Their descriptions include `DEFAULTS` of that class, texts about defaults that are found later.
     """
     fields = {field.name: copy.copy(field) for field in dataclasses.fields(options_class)}
     for name, default in getattr(options_class, "DEFAULTS", {}).items():

@@ -19,8 +19,8 @@ class LongTextFlags:
     """The options of kinds that predict from the whole of a text."""
 
     long_texts: Literal["truncate", "windows"] = option(
-        "Of texts longer than --max_seq_length, read the front, or all in windows, whose outputs are "
-        "averaged.",
+        "Texts longer than --max_seq_length: truncate reads the front only, windows reads everything, in "
+        "windows whose outputs are averaged.",
         "truncate",
     )
 
@@ -134,10 +134,11 @@ def option_fields(kind: type) -> dict[str, dataclasses.Field]:
 
 
 def add_kind_options(options_class: type, kinds: Mapping[str, type]) -> type:
-    """Returns a dataclass of options that has those of kinds, too, but for those that it has already.
+    """Returns a dataclass of options, extended by the options of kinds that it lacks.
 
-    `kinds` are the kinds, or their options alone, by name. Options are None unless they are given; a kind
-    has the defaults. `KINDS_OF_OPTIONS` of the dataclass names the kinds that have each option.
+    `kinds` are the kinds, or their options alone, by name. The added options default to None, which
+    stands for the default of the kind. `KINDS_OF_OPTIONS` of the dataclass names the kinds that have each
+    option.
     """
     own = {field.name for field in dataclasses.fields(options_class)}
     having: dict[str, dict[str, type]] = {}
@@ -153,7 +154,7 @@ def add_kind_options(options_class: type, kinds: Mapping[str, type]) -> type:
         bases=(options_class,),
         namespace={
             "KINDS_OF_OPTIONS": {name: tuple(of) for name, of in having.items()},
-            "__doc__": options_class.__doc__,
+            "__doc__": "The options of single kinds of tasks.",
             "__module__": options_class.__module__,
         },
         frozen=True,

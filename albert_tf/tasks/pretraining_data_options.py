@@ -56,14 +56,14 @@ class PretrainingDataOptions(VocabularyOptions, CorpusConfig, SegmentConfig, Mas
         (),
     )
     model: str | None = option(
-        f"Model whose vocabulary and case to use instead, to train it further: {MODEL_NAMES}.", None
+        f"Model to train further, whose vocabulary and case are used instead: {MODEL_NAMES}.", None
     )
     train_vocab: bool = option(
         "First train a SentencePiece model on the input and write it to --spm_model_file.", False
     )
     keep_accents: bool = option(
-        "Keep accents and other marks in the text of the trained model, which then says so. Published "
-        "vocabularies drop them: má is ma.",
+        "Train a vocabulary that keeps accents and other marks; its file says so. Published ones drop "
+        "them: má becomes ma.",
         False,
     )
     # The special pieces alone, up to what SentencePiece can count.
@@ -80,8 +80,8 @@ class PretrainingDataOptions(VocabularyOptions, CorpusConfig, SegmentConfig, Mas
     )
     word_start: WordStartRule = option(
         "Where words begin, for whole-word masking. original: at a word mark and at any piece with "
-        "others than ASCII letters and punctuation, so that each piece of a Russian word counts as a "
-        "word. sentencepiece: at a word mark, and at the unknown piece.",
+        "characters other than ASCII letters and punctuation, so each piece of a Russian word counts as "
+        "a word. sentencepiece: at a word mark, and at the unknown piece.",
         "original",
     )
     dupe_factor: int = option(

@@ -31,7 +31,7 @@ class PretrainingOptions(TrainingOptions, MaskingConfig):
         "mixed_precision": "float32; with --recipe=small mixed_bfloat16 on processors that have it",
         "albert_config_file": "that of --init_checkpoint",
         "max_seq_length": "that of the records",
-        "trained_num_hidden_layers": "with --num_hidden_layers that alone, otherwise as the config says",
+        "trained_num_hidden_layers": "those in the config; with --num_hidden_layers that number alone",
         "spm_model_file": "that of the records, if it still is where it was, or of --init_checkpoint",
         "do_lower_case": "as .stats.json of the records says, or else --init_checkpoint, or else true",
     }
@@ -85,8 +85,8 @@ class PretrainingOptions(TrainingOptions, MaskingConfig):
     jit_compile: bool | None = option("Compile each step with XLA. Default: on GPUs.", None)
     max_eval_steps: int = option("Maximum number of evaluation steps.", 100, least=1)
     trained_num_hidden_layers: tuple[int, ...] | None = option(
-        "Numbers of layers, of which each update draws one, so that the model serves at all of these "
-        "depths. Evaluations compute the model's own number, which has to be among them.",
+        "Numbers of layers. Each update draws one of them, so that the model can be used with any of "
+        "them. Evaluations use the model's own number, which has to be in the list.",
         None,
     )
     remat: bool = option(

@@ -43,12 +43,13 @@ _MAX_BATCHES = 200
 # The lead over the frequencies, in nats, from which on a model has learned something of the context.
 _LEAD = 0.1
 
-# The options that decide the records of each batch, with their masks, and those of each evaluation.
+# The options that decide the records of each batch, with their masks, those of each evaluation, and the
+# depths to draw.
 _MASKING = [field.name for field in dataclasses.fields(MaskingConfig)]
 _DATA_OPTIONS = [
     ("batches", ["input_file", "shuffle_buffer", "train_batch_size", "random_seed", *_MASKING]),
-    ("depths", ["trained_num_hidden_layers"]),
     ("evaluations, which choose the best weights,", ["eval_input_file", "max_eval_steps"]),
+    ("depths", ["trained_num_hidden_layers"]),
 ]
 
 
@@ -71,7 +72,7 @@ def run(options: PretrainingOptions) -> dict[str, float]:
     if options.recipe:
         options = _apply_recipe(options, config)
         config = common.load_config(options)
-    options = _fill_depths(options)
+    options = _fill_depths(options, config)
     common.check_output_dir(options, config, ("sentence_objective",), _DATA_OPTIONS)
     records, tokenizer = open_records(options, config)
     if records["input_file"].masker:
@@ -123,13 +124,15 @@ def _apply_recipe(options: PretrainingOptions, config: AlbertConfig) -> Pretrain
     return options
 
 
-def _fill_depths(options: PretrainingOptions) -> PretrainingOptions:
-    """Returns the options with the numbers of layers to train."""
+def _fill_depths(options: PretrainingOptions, config: AlbertConfig) -> PretrainingOptions:
+    """Returns the options with the numbers of layers that training draws from; empty for one number."""
     numbers = options.trained_num_hidden_layers
     if numbers is None:
         is_one = options.num_hidden_layers is not None
         numbers = () if is_one else tuple(read_trained_layers(options.albert_config_file))
-        numbers = numbers if len(numbers) > 1 else ()
+        # A conversion to another number of layers keeps the numbers of the training.
+        draws = len(numbers) > 1 and config.num_hidden_layers in numbers
+        numbers = numbers if draws else ()
     return dataclasses.replace(options, trained_num_hidden_layers=numbers)
 
 

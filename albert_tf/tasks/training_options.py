@@ -94,7 +94,9 @@ class TrainingOptions(DepthOptions, VocabularyOptions, LoopOptions):
     )
     jit_compile: bool = option("Compile each step with XLA, once per length.", False)
     random_seed: int = option(
-        "Seed of the weight initialisation, the dropout and the data order.", 12345, least=0
+        "Seed of the weight initialisation, the data order, and what the model draws, such as dropout.",
+        12345,
+        least=0,
     )
 
     def __post_init__(self):

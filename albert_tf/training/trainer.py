@@ -27,8 +27,8 @@ Gradients = dict[int, tf.Tensor]
 class Trainer(Evaluator):
     """Trains a model that was created under `strategy.scope()`, as the optimizer.
 
-    The optimizer neither clips nor accumulates; the seed is that of the dropout. A replica splits its
-    share of a batch, a multiple of `accumulate_steps`, into as many micro-batches, to hold the
+    The optimizer neither clips nor accumulates; the seed is that of the model's random numbers. A replica
+    splits its share of a batch, a multiple of `accumulate_steps`, into as many micro-batches, to hold the
     activations of one at a time. With `jit_compile` XLA compiles all updates of a call as one function,
     or with several replicas each part of an update between two sums over them.
     """
@@ -56,8 +56,9 @@ class Trainer(Evaluator):
         self._compiles_loop = jit_compile and self.is_alone and strategy.num_replicas_in_sync == 1
         self._variables = model.trainable_variables
         weights = {id(variable) for variable in model.weights}
-        # States of the dropout layers, which Keras counts as variables but not as weights.
-        self._dropout_states = [v for v in model.variables if id(v) not in weights]
+        # States of random generators, such as those of dropout layers, which Keras counts as variables
+        # but not as weights.
+        self._random_states = [v for v in model.variables if id(v) not in weights]
         with strategy.scope():
             optimizer.build(self._variables)
 
@@ -172,7 +173,7 @@ class Trainer(Evaluator):
         index: tf.Tensor,
     ) -> tuple[Gradients, Means]:
         """Returns the gradients and means of micro-batch number `index`."""
-        self._seed_dropout(replica_id, index)
+        self._seed_generators(replica_id, index)
         with tf.GradientTape() as tape:
             outputs = self._call_model(part, training=True)
             means = self._loss.metrics(part, outputs)
@@ -235,13 +236,14 @@ class Trainer(Evaluator):
             # One condition for all variables: one for each takes a quarter of a small model's tracing.
             tf.cond(is_finite, lambda: update(gradients, norm, rate), lambda: False)
 
-    def _seed_dropout(self, replica_id: tf.Tensor, part: tf.Tensor) -> None:
-        """Makes dropout a function of seed, replica, step and micro-batch.
+    def _seed_generators(self, replica_id: tf.Tensor, part: tf.Tensor) -> None:
+        """Makes the model's random numbers a function of seed, replica, step and micro-batch.
 
-        Keras would drop the same units on every replica, and would repeat them after a restart.
+        Keras would draw the same ones on every replica, and would repeat them after a restart: dropout
+        would drop the same units.
         """
         step = tf.cast(self.optimizer.iterations, tf.int32)
-        for index, state in enumerate(self._dropout_states):
+        for index, state in enumerate(self._random_states):
             seed = tf.constant([self._seed, index])
             for number in (replica_id, step, part):
                 seed = tf.random.experimental.stateless_fold_in(seed, number)

@@ -4,8 +4,9 @@ r"""Pre-trains with `fit`, on any backend of Keras. On a GPU, JAX needs no Tenso
         --masked_lm_prob=0.2 --max_predictions_per_seq=26 --output_file=train.tfrecord --num_shards=32
     KERAS_BACKEND=jax python pretrain.py small_en 'train-*.tfrecord' pretrained
 
-The result is a model for `--init_checkpoint`, `pretrained`. `albert-pretrain` does more: it
-resumes, checks records, evaluates, makes new masks in each pass, and knows several devices.
+The result, `pretrained`, is a model for `--init_checkpoint`. `albert-pretrain` does more: it resumes,
+checks records, evaluates, makes new masks in each pass, knows several devices, and trains all depths of
+`medium_en`.
 
 A model that has seen 128 positions learns the others in minutes, and stays the same for short texts, if
 only their rows of the table are trained, with records of 512 tokens:

@@ -1,4 +1,4 @@
-"""All steps of ALBERT on text that is already on this machine, in about eight minutes on two cores.
+"""All steps of ALBERT on text that is already on this machine, in nine to twenty minutes on two cores.
 
 First pre-training in small: text, vocabulary, records, and a few minutes in which the losses fall. Then
 fine-tuning: the shipped model, pre-trained for hours, learns to find slips in sentences, next to the same

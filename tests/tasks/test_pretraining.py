@@ -18,7 +18,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.conversion import save_model
 from albert_tf.errors import InputError, StoppedError
 from albert_tf.model_folder import list_states, read_own, replace_own
-from albert_tf.models import AlbertEncoder
+from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.tasks import common, conversion, pretraining_run
 from albert_tf.tasks.pretraining_run import LearningCheck, run, unigram_entropy
 from albert_tf.training import Evaluator, make_strategy
@@ -109,14 +109,14 @@ def test_folder_of_another_run_is_refused(options, tmp_path, monkeypatch, capsys
 
 
 def test_resumed_run_warns_of_other_data(options, tmp_path, eagerly, capsys):
-    changes = {"train_batch_size": 8, "random_seed": 7, "max_eval_steps": 9}
-    run(dataclasses.replace(options, **changes, trained_num_hidden_layers=(1, 2)))
+    other = {"random_seed": 7, "max_eval_steps": 9, "trained_num_hidden_layers": (1, 2)}
+    run(dataclasses.replace(options, train_batch_size=8, **other))
     resumes = f"warning: --output_dir={options.output_dir}: the run resumes with other"
     assert capsys.readouterr().err.splitlines()[:3] == [
         f"{resumes} batches than it began with: train_batch_size 16, now 8; random_seed 12345, now 7",
-        f"{resumes} depths than it began with: trained_num_hidden_layers [], now [1, 2]",
         f"{resumes} evaluations, which choose the best weights, than it began with: max_eval_steps 100, "
         "now 9",
+        f"{resumes} depths than it began with: trained_num_hidden_layers [], now [1, 2]",
     ]
 
     # A folder of a classifier is refused.
@@ -190,6 +190,13 @@ def test_evaluation_alone(language_data, tmp_path, trained, eagerly):
     assert run(other) == pytest.approx(metrics, rel=1e-5)
     with refused("other: the folder holds no model"):
         run(dataclasses.replace(other, init_checkpoint=None))
+
+    # So can one with a number of layers that its config does not list.
+    listed, folder = {"trained_num_hidden_layers": [2, 3]}, str(tmp_path / "shallow")
+    save_model(
+        AlbertPretrainer(AlbertEncoder(tiny_config(num_hidden_layers=1))), folder, advice=listed
+    )
+    run(dataclasses.replace(other, albert_config_file=None, init_checkpoint=folder))
 
 
 def test_worker_lost_in_the_last_evaluation_is_one_line(trained, monkeypatch):

@@ -85,7 +85,7 @@ def choice_names(count: int) -> list[str]:
 
 
 def find_label_names(table: Table) -> tuple[str, ...]:
-    """Returns the names of the labels of which a row may have any number; () if it has one label.
+    """Returns the names of the labels if a row may have any number of them; () if it has one label.
 
     They are those of the columns `label_<name>`, or the places in vectors of 0 and 1.
     """

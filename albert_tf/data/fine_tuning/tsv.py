@@ -133,9 +133,9 @@ def hold_out(
 ) -> tuple[list[Any], list[Any]]:
     """Splits a training set into one for training and a dev set, both in the order of the rows.
 
-    The dev set is a fraction of the rows, with `by_label` of those of each label; labels, or sets of
-    labels, that are too rare for a row in it count together. The rows are those with the least hashes of
-    the seed and their texts, so that most rows keep their place if others are added.
+    The dev set is a fraction of the rows, or with `by_label` of the rows of each label; labels, or sets
+    of labels, that are too rare for a row in it count together. It has the rows with the lowest hashes of
+    the seed and their texts, so most rows stay in their set if others are added.
     """
     groups = collections.defaultdict(list)
     hashes, counts = [], collections.Counter()

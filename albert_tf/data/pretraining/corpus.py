@@ -118,7 +118,7 @@ def count_characters(document: Sequence[str]) -> int:
 def group_documents(
     documents: Iterable[_Item], count: Callable[[_Item], int], min_documents: int
 ) -> Iterator[list[_Item]]:
-    """Yields the documents of each chunk. If too few are left at the end, the last chunk has them.
+    """Yields the documents of each chunk. If too few are left at the end, they join the last chunk.
 
     `count` returns the number of characters of a document, or of what stands for it.
     """

@@ -141,7 +141,7 @@ def complete(options: _Options, train: Any = None) -> _Options:
 def choose_length(
     kind: Kind, train: Sequence[Any], tokenizer: Tokenizer, most: int, seed: int
 ) -> int:
-    """Returns the kind's length or, for longer texts, that of nearly all; `most` is the model's."""
+    """Returns the kind's length, or a greater one, at most `most`, that leaves nearly all texts whole."""
     length = min(kind.max_seq_length, most)
     if kind.finds_spans:
         return length
@@ -153,7 +153,7 @@ def choose_length(
 
 
 def set_length(kind: Kind, max_seq_length: int) -> Kind:
-    """Returns a kind with another length, and with the options that are the defaults there."""
+    """Returns a kind with another length; options that had their defaults get those of this length."""
     defaults = {
         name: None
         for name, option in option_fields(type(kind)).items()

@@ -69,11 +69,14 @@ class _FineTuningOptions(ColumnNames, ExportOptions, TrainingOptions):
         None,
     )
     dev_file: str | None = option(
-        "File to evaluate on. Default: a part of --train_file, see --dev_fraction.", None
+        "File to evaluate on. Default: a part of --train_file, see --dev_fraction; for questions and "
+        "embeddings none.",
+        None,
     )
     test_file: str | None = option("File to predict.", None)
     dev_fraction: float = option(
-        "Fraction of --train_file, drawn with --random_seed, that is the dev set without --dev_file.",
+        "Fraction of --train_file to hold out as the dev set if there is no --dev_file, drawn with "
+        "--random_seed.",
         0.1,
         least=0,
         most=0.9,

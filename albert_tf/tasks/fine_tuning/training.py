@@ -33,8 +33,8 @@ _EVALUATIONS = 10
 # Standard deviation of a new pooler's kernel, at most.
 _POOLER_RANGE = 0.02
 
-# With fewer dev examples the end of a chosen plan is better than the checkpoint they choose: by 0.8 %
-# with 200, see docs/measurements.md.
+# With fewer dev examples the end of a chosen plan is better than the checkpoint they choose: by 0.7
+# points with 200, see docs/measurements.md.
 _FEW_TO_CHOOSE_BY = 500
 
 # With fewer dev examples, one of them moves the accuracy by more than a percent.
