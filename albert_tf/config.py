@@ -201,6 +201,8 @@ class AlbertConfig:
         with name_place(f"trained_num_hidden_layers={','.join(map(str, numbers))}"):
             for number in numbers:
                 self.with_layers(number)
+            if len(set(numbers)) < len(numbers):
+                raise InputError("expected each number once")
             if numbers and self.num_hidden_layers not in numbers:
                 raise InputError(
                     f"expected the model's own number, {self.num_hidden_layers}, among them"

@@ -171,8 +171,7 @@ class AlbertEncoder(BaseModel):
             `sequence_output` (B, S, H), the last hidden states; (B, M, H) with `output_positions`;
             `pooled_output` (B, H), with a pooler;
             `encoder_outputs`, a list of (B, S, H), one for each application of a block. If training draws
-            the number of layers, the list is that of the greatest one, and layers that are left out
-            return their input;
+            the number of layers, layers between two of the numbers have one output in common;
             `embedding_output` (B, S, E).
         """
         input_ids = inputs["input_ids"]
@@ -234,28 +233,30 @@ class AlbertEncoder(BaseModel):
         return self._with_drawn_depth(layers) if draws else layers
 
     def _with_drawn_depth(self, layers: Sequence[Callable]) -> list[Callable]:
-        """Returns the layers, of which all but a drawn number return their inputs.
+        """Joins the layers between two of the numbers to draw to one that may return its inputs.
 
-        The last one is always applied, as it alone may compute fewer positions.
+        The last layer is always applied, as it alone may compute fewer positions.
         """
-        numbers = self.trained_num_hidden_layers
-        drawn = keras.random.randint((), 0, len(numbers), seed=self.depth_generator)
-        inner = self.config.inner_group_num
-        count = ops.take(ops.array(numbers, "int32"), drawn) * inner - 1
+        numbers = sorted(self.trained_num_hidden_layers)
+        ends = [number * self.config.inner_group_num - 1 for number in numbers]
+        drawn = keras.random.randint((), 0, len(ends), seed=self.depth_generator)
 
-        def apply_if(is_applied, layer):
-            return lambda hidden_states, attention_bias: ops.cond(
-                is_applied,
-                lambda: layer(hidden_states, attention_bias),
-                lambda: hidden_states,
+        def join(number, part):
+            def apply(hidden_states, attention_bias):
+                return functools.reduce(
+                    lambda x, layer: layer(x, attention_bias), part, hidden_states
+                )
+
+            # One branch for all of them, as a GPU waits for the host at each.
+            return lambda *inputs: ops.cond(
+                number <= drawn, lambda: apply(*inputs), lambda: inputs[0]
             )
 
-        always = min(numbers) * inner - 1
-        drawn_layers = [
-            apply_if(index < count, layer)
-            for index, layer in enumerate(layers[always:-1], start=always)
+        parts = [
+            join(number, layers[begin:end])
+            for number, (begin, end) in enumerate(itertools.pairwise(ends), start=1)
         ]
-        return [*layers[:always], *drawn_layers, layers[-1]]
+        return [*layers[: ends[0]], *parts, layers[-1]]
 
     def get_config(self):
         """Returns the arguments of the constructor."""

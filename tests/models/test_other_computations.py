@@ -108,6 +108,7 @@ def test_each_call_in_training_draws_a_number_of_layers(blocks):
     ("sharing", "numbers", "remat", "message"),
     [
         ("all", (2, 4), False, "{}=2,4: expected the model's own number, 3, among them"),
+        ("all", (3, 3, 4), False, "{}=3,3,4: expected each number once"),
         ("all", (3, 0), False, "{}=3,0: num_hidden_layers 0 is not a positive integer"),
         ("ffn", (3, 4), False, "{}=3,4: num_hidden_layers=3: expected layers that share all"),
         ("all", (3, 4), True, "remat: expected a single number of layers, received {}=3,4; num_"),

@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from albert_tf import files
 from albert_tf.checkpoints.loading import stored_shape
 from albert_tf.config import AlbertConfig
 from albert_tf.data.fine_tuning.squad_questions import read_questions
@@ -25,7 +24,14 @@ from albert_tf.data.fine_tuning.task_table import SQUAD_TASK
 from albert_tf.errors import InputError, name_place
 from albert_tf.kinds import Kind
 from albert_tf.kinds.registry import read_kind
-from albert_tf.model_folder import CONFIG_FILE, RECOMMENDED_RATE, find_best, folder_of, read_own
+from albert_tf.model_folder import (
+    CONFIG_FILE,
+    RECOMMENDED_RATE,
+    find_best,
+    folder_of,
+    read_advice,
+    read_own,
+)
 from albert_tf.models import AlbertClassifier
 from albert_tf.options.kinds import option_fields
 from albert_tf.tasks.common import described_folder
@@ -285,7 +291,7 @@ def _is_fine_tuned(path: str) -> bool:
 
 def _recommended_rate(config_file: str) -> float | None:
     """Returns the rate that the model recommends, measured with AdamW without bias correction, if any."""
-    rate = files.read_json(config_file).get(RECOMMENDED_RATE)
+    rate = read_advice(config_file).get(RECOMMENDED_RATE)
     if rate is None:
         return None
     with name_place(config_file):
