@@ -11,9 +11,10 @@ SIZES = {"hidden_size": 32, "num_attention_heads": 4}
 SIZES |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 
 
-def make_encoder(flash, dtype="mixed_bfloat16", **config):
+def make_encoder(flash, dtype="mixed_bfloat16", depths=(), **config):
     config = tiny_config(**SIZES | config)
-    return AlbertEncoder(config, flash_attention=flash, seed=1, dtype=dtype)
+    options = {"flash_attention": flash, "trained_num_hidden_layers": depths}
+    return AlbertEncoder(config, **options, seed=1, dtype=dtype)
 
 
 def make_inputs():
@@ -73,13 +74,14 @@ def test_training_gives_the_same_hidden_states_and_gradients(monkeypatch):
     assert len(called) == 2 * layers
 
 
-def test_compiled_training_calls_the_kernels_of_all_applications_but_the_last():
+@pytest.mark.parametrize(("depths", "calls"), [((), 2), ((2, 3, 5), 4)])
+def test_compiled_training_calls_the_kernels_of_all_applications_but_the_last(depths, calls):
     inputs = make_inputs() | {"output_positions": np.zeros((4, 1), np.int32)}
-    encoder = make_encoder(True, num_hidden_layers=3)
+    encoder = make_encoder(True, depths=depths, num_hidden_layers=3)
     step = tf.function(lambda batch: gradients(encoder, batch), autograph=False, jit_compile=True)
     hlo = step.experimental_get_compiler_ir(inputs)(stage="hlo")
     for target in ("Softmax", "SoftmaxBackward"):
-        assert hlo.count(f'custom_call_target="__cudnn$fmhaScaleBias{target}"') == 2
+        assert hlo.count(f'custom_call_target="__cudnn$fmhaScaleBias{target}"') == calls
 
 
 @pytest.mark.skipif(not tf.config.list_physical_devices("GPU"), reason="needs an NVIDIA GPU")
