@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 
 from albert_tf import training
-from albert_tf.checkpoints.loading import load_checkpoint, read_trained_layers
+from albert_tf.checkpoints.loading import find_config, load_checkpoint, read_trained_layers
 from albert_tf.config import AlbertConfig
 from albert_tf.data.pretraining.masking import MaskingConfig
 from albert_tf.data.pretraining.record_batches import (
@@ -43,10 +43,12 @@ _MAX_BATCHES = 200
 # The lead over the frequencies, in nats, from which on a model has learned something of the context.
 _LEAD = 0.1
 
-# The options that decide the records of each batch, with their masks, and those of each evaluation.
+# The options that decide the records of each batch, with their masks, the numbers of layers of updates,
+# and the records of each evaluation.
 _MASKING = [field.name for field in dataclasses.fields(MaskingConfig)]
 _DATA_OPTIONS = [
     ("batches", ["input_file", "shuffle_buffer", "train_batch_size", "random_seed", *_MASKING]),
+    ("depths", ["trained_num_hidden_layers"]),
     ("evaluations, which choose the best weights,", ["eval_input_file", "max_eval_steps"]),
 ]
 
@@ -123,11 +125,13 @@ def _apply_recipe(options: PretrainingOptions, config: AlbertConfig) -> Pretrain
 
 
 def _fill_depths(options: PretrainingOptions) -> PretrainingOptions:
-    """Returns the options with the numbers of layers to train."""
+    """Returns the options with the numbers of layers to train; a run that resumes keeps its own."""
     numbers = options.trained_num_hidden_layers
     if numbers is None:
         is_one = options.num_hidden_layers is not None
-        numbers = () if is_one else tuple(read_trained_layers(options.albert_config_file))
+        folder = common.described_folder(options)
+        config_file = find_config(folder) if folder else options.albert_config_file
+        numbers = () if is_one else tuple(read_trained_layers(config_file))
         numbers = numbers if len(numbers) > 1 else ()
     return dataclasses.replace(options, trained_num_hidden_layers=numbers)
 
