@@ -181,8 +181,6 @@ def _train(
         )
     advice = read_advice(options.albert_config_file)
     advice.pop(TRAINED_LAYERS, None)
-    if options.trained_num_hidden_layers:
-        advice[TRAINED_LAYERS] = options.trained_num_hidden_layers
     with common.start_or_resume(
         options, trainer, trainer.model, tokenizer, advice=advice
     ) as write_best:
