@@ -17,7 +17,7 @@ from albert_tf.data.pretraining.record_batches import (
 )
 from albert_tf.errors import InputError, warn
 from albert_tf.losses import PretrainingLoss
-from albert_tf.model_folder import TRAINED_LAYERS, read_advice
+from albert_tf.model_folder import TRAINED_LAYERS, find_best, read_advice
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.models.flash_attention import has_flash_attention
 from albert_tf.tasks import common
@@ -97,7 +97,13 @@ def run(options: PretrainingOptions) -> dict[str, float]:
         if not options.do_eval:
             return {}
         if options.do_train or options.init_checkpoint is None:
-            load_checkpoint(evaluator.model, options.output_dir).check_complete()
+            folder = find_best(options.output_dir)
+            if folder is None:
+                raise InputError(
+                    f"--output_dir={options.output_dir}: holds no pre-trained model; expected a folder "
+                    "that --do_train wrote, or --init_checkpoint"
+                )
+            load_checkpoint(evaluator.model, folder).check_complete()
         else:
             common.load_init_checkpoint(options, evaluator.model)
         metrics = evaluate()

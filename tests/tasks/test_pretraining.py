@@ -188,8 +188,11 @@ def test_evaluation_alone(language_data, tmp_path, trained, eagerly):
     best = f"{options.output_dir}/best"
     other = dataclasses.replace(alone, output_dir=str(tmp_path / "other"), init_checkpoint=best)
     assert run(other) == pytest.approx(metrics, rel=1e-5)
-    with refused("other: the folder holds no model"):
-        run(dataclasses.replace(other, init_checkpoint=None))
+    for name in (other.output_dir, "small_en"):  # no name of a model
+        with refused(
+            f"^--output_dir={name}: holds no pre-trained model; expected .* --init_checkpoint"
+        ):
+            run(dataclasses.replace(other, init_checkpoint=None, output_dir=name))
 
 
 def test_worker_lost_in_the_last_evaluation_is_one_line(trained, monkeypatch):
