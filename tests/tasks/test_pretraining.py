@@ -232,6 +232,8 @@ def test_further_training_keeps_the_depths_and_the_advice(language_data, tmp_pat
     named = {"albert_config_file": str(tmp_path / "first" / "config.json"), "init_checkpoint": None}
     resumed = run(dataclasses.replace(begun, trained_num_hidden_layers=None, **named))
     assert resumed == pytest.approx(metrics, rel=1e-3)
+    described = json.loads((tmp_path / "begun" / "state" / "config.json").read_text())
+    assert described["trained_num_hidden_layers"] == [1, 2, 3]
 
     changes["init_checkpoint"] = begun.output_dir
     run(make_options(language_data, tmp_path / "further", **changes))
