@@ -26,7 +26,7 @@ from albert_tf.checkpoints.tensors import (
 )
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, name_place
-from albert_tf.model_folder import CONFIG_FILE, OWN, write_config
+from albert_tf.model_folder import CONFIG_FILE, OWN, TRAINED_LAYERS, write_config
 from albert_tf.models import (
     AlbertClassifier,
     AlbertConditionalSpanLabeler,
@@ -226,6 +226,8 @@ def write_description(
     own = {"kind": kind.to_dict()} if kind else {}
     # Last, since it has the sums of all others.
     values = {**_config_of(model, kind).to_dict(), **advice}
+    if numbers := _encoder_of(model).trained_num_hidden_layers:
+        values[TRAINED_LAYERS] = numbers
     write_config(folder, values, {**own, **noted}, {**sums, **new})
 
 

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import albert_tf
+from albert_tf.conversion import save_model
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.sources import find_model
 from albert_tf.tasks import conversion, embedding
-from tests.helpers import change_json, refused
+from tests.helpers import change_json, refused, tiny_config
 
 TEXTS = ["a good day", "a bad day"]
 
@@ -58,10 +59,17 @@ def test_an_untrained_depth_is_said(capsys):
     albert_tf.load_checkpoint(AlbertEncoder(config), "small_en")
     every = "4, 6, 8, 12"
     assert capsys.readouterr().err.splitlines() == [
-        f"warning: num_hidden_layers={number}: the model was trained with {trained}, so it needs "
-        "training with this number"
+        f"warning: num_hidden_layers={number}: the model was trained with {trained}, and is "
+        "worse with others until it is trained with them"
         for number, trained in ((3, every), (5, every), (5, "6"), (7, "6"))
     ]
+
+
+def test_a_model_is_saved_with_the_depths_that_it_draws(tmp_path, capsys):
+    encoder = AlbertEncoder(tiny_config(num_hidden_layers=2), trained_num_hidden_layers=(1, 2))
+    save_model(AlbertPretrainer(encoder), str(tmp_path / "saved"))
+    AlbertEncoder.from_preset(tmp_path / "saved", num_hidden_layers=1)
+    assert "trained with" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

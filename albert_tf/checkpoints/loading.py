@@ -158,7 +158,7 @@ def _warn_of_depth(config: AlbertConfig, path: str) -> None:
     if number not in trained:
         warn(
             f"num_hidden_layers={number}: the model was trained with "
-            f"{', '.join(map(str, trained))}, so it needs training with this number"
+            f"{', '.join(map(str, trained))}, and is worse with others until it is trained with them"
         )
 
 

@@ -34,7 +34,7 @@ class Feature:
     shape: tuple[int, ...]  # in one record
     dtype: type[np.generic] = np.int32  # after parsing, int32 or float32; int64 is stored
     limit: int | None = None  # integers are from 0 to below it
-    flag: str | None = None  # the one that sets the size
+    flag: str | None = None  # the one that sets the size, or those with ", --" between them
     key: str = ""  # in the `tf.train.Example`, if it is not the name
 
     @property
@@ -180,7 +180,9 @@ def pretraining_record(
 ) -> RecordSpec:
     """Returns the specification of a masked sequence, with the original's features."""
     predictions = functools.partial(
-        Feature, shape=(max_predictions_per_seq,), flag="max_predictions_per_seq"
+        Feature,
+        shape=(max_predictions_per_seq,),
+        flag="max_predictions_per_seq, --masked_lm_prob",
     )
     return RecordSpec(
         (

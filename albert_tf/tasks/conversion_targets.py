@@ -18,7 +18,6 @@ from albert_tf.checkpoints.loading import load_checkpoint, read_config
 from albert_tf.checkpoints.names import stored_as_original
 from albert_tf.checkpoints.tensors import Layout, checkpoint_paths, stored_by_path
 from albert_tf.config import ALBERT_CONFIG_FILE
-from albert_tf.errors import InputError
 from albert_tf.export import reusable
 from albert_tf.export.onnx_models import ENCODER_OUTPUTS, load_onnx, onnx_module, write_onnx
 from albert_tf.kinds import Kind
@@ -26,6 +25,7 @@ from albert_tf.model_folder import CONFIG_FILE
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.models.base_model import BaseModel
 from albert_tf.options.parts import WeightType
+from albert_tf.tasks.flags import refuse_existing
 from albert_tf.tokenization import Tokenizer
 from albert_tf.tokenization.hugging_face_tokenizer import (
     check_hugging_face_files,
@@ -68,7 +68,7 @@ class CheckpointTarget:
         beside = os.path.dirname(output)
         paths = [*(os.path.join(beside, name) for name in contents), *checkpoint_paths(output)]
         for path in paths:
-            _refuse_existing(path)
+            refuse_existing("output_checkpoint", path)
         files.make_directory(beside or ".")
         with files.write_together(paths) as folder:
             for name, content in contents.items():
@@ -107,7 +107,7 @@ class HuggingFaceTarget:
         """
         # An empty folder may be there.
         if not tf.io.gfile.isdir(output) or tf.io.gfile.listdir(output):
-            _refuse_existing(output)
+            refuse_existing("output_checkpoint", output)
         contents = {}
         if tokenizer:
             contents = tokenizer_files(tokenizer, model.config, kind)
@@ -215,10 +215,3 @@ TARGETS: dict[str, CheckpointTarget | HuggingFaceTarget | OnnxTarget | SavedMode
     "onnx": OnnxTarget(),
     "saved_model": SavedModelTarget(),
 }
-
-
-def _refuse_existing(path: str) -> None:
-    if tf.io.gfile.exists(path):
-        raise InputError(
-            f"--output_checkpoint: '{path}' exists already; remove it or name another place"
-        )

@@ -17,7 +17,12 @@ from albert_tf.model_folder import folder_of
 from albert_tf.progress import Progress
 from albert_tf.sources import find_model
 from albert_tf.tasks.fine_tuning.predictions import STANDARD_INPUT
-from albert_tf.tasks.flags import check_addresses, load_tokenizer
+from albert_tf.tasks.flags import (
+    check_addresses,
+    load_tokenizer,
+    refuse_existing,
+    warn_of_unknown,
+)
 from albert_tf.tasks.loaded import Loaded
 from albert_tf.tasks.loading import load
 from albert_tf.tasks.model_options import EmbeddingOptions
@@ -30,6 +35,8 @@ _TEXTS_AT_ONCE = 8192
 def run(options: EmbeddingOptions) -> None:
     """Does what the options ask for."""
     check_addresses(options)
+    if options.output_file:
+        refuse_existing("output_file", options.output_file)
     with name_place("--model"):
         options = dataclasses.replace(options, model=find_model(options.model))
     tokenizer = None
@@ -55,6 +62,7 @@ def run(options: EmbeddingOptions) -> None:
 
 def _embed_file(options: EmbeddingOptions, embedder: Loaded) -> None:
     path, width = options.output_file, embedder.model.config.hidden_size
+    tokenizer, unknown, tokens = embedder.tokenizer, 0, 0
     with _open_lines(options.input_file) as read_lines:
         # Reads everything once before anything is embedded: a mistake in the last line shows at once.
         count = sum(1 for _ in read_lines())
@@ -70,8 +78,14 @@ def _embed_file(options: EmbeddingOptions, embedder: Loaded) -> None:
             np.lib.format.write_array_header_1_0(file, header)
             while texts := list(itertools.islice(lines, _TEXTS_AT_ONCE)):
                 examples = embedder.kind.make_examples(texts)
-                rows = embedder.kind.result(examples, embedder.run(examples, progress.update))
+                features = embedder.kind.encode(examples, tokenizer)
+                unknown += np.count_nonzero(features.input_ids == tokenizer.unk_id)
+                tokens += len(features.input_ids)
+                predictions = embedder.run(examples, progress.update, features)
+                rows = embedder.kind.result(examples, predictions)
                 file.write(rows.astype("<f4").tobytes())
+    how = tokenizer.vocabulary_file, tokenizer.lower_case
+    warn_of_unknown(unknown / max(1, tokens), f"--input_file={options.input_file}", *how)
     print(f"wrote {path}: {count:,} embeddings of width {width}")
 
 

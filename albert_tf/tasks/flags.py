@@ -92,6 +92,12 @@ def warn_of_unknown(share: float, text: str, vocabulary_file: str, lower_case: b
         )
 
 
+def refuse_existing(flag: str, path: str) -> None:
+    """Raises an `InputError` if the output that a flag names is there."""
+    if tf.io.gfile.exists(path):
+        raise InputError(f"--{flag}: '{path}' exists already; remove it or name another place")
+
+
 def check_vocab_size(tokenizer: Tokenizer, config: AlbertConfig, config_file: str) -> None:
     """Checks that a vocabulary has the size of the model's, whose word table may be padded."""
     if not config.has_rows_for(tokenizer.vocab_size):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 
 from albert_tf import training
-from albert_tf.checkpoints.loading import load_checkpoint, read_trained_layers
+from albert_tf.checkpoints.loading import find_config, load_checkpoint, read_trained_layers
 from albert_tf.config import AlbertConfig
 from albert_tf.data.pretraining.masking import MaskingConfig
 from albert_tf.data.pretraining.record_batches import (
@@ -17,7 +17,7 @@ from albert_tf.data.pretraining.record_batches import (
 )
 from albert_tf.errors import InputError, warn
 from albert_tf.losses import PretrainingLoss
-from albert_tf.model_folder import TRAINED_LAYERS, read_advice
+from albert_tf.model_folder import TRAINED_LAYERS, find_best, read_advice
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.models.flash_attention import has_flash_attention
 from albert_tf.tasks import common
@@ -43,13 +43,13 @@ _MAX_BATCHES = 200
 # The lead over the frequencies, in nats, from which on a model has learned something of the context.
 _LEAD = 0.1
 
-# The options that decide the records of each batch, with their masks, those of each evaluation, and the
-# depths to draw.
+# The options that decide the records of each batch, with their masks, the depths of the updates, and the
+# records of each evaluation.
 _MASKING = [field.name for field in dataclasses.fields(MaskingConfig)]
 _DATA_OPTIONS = [
     ("batches", ["input_file", "shuffle_buffer", "train_batch_size", "random_seed", *_MASKING]),
-    ("evaluations, which choose the best weights,", ["eval_input_file", "max_eval_steps"]),
     ("depths", ["trained_num_hidden_layers"]),
+    ("evaluations, which choose the best weights,", ["eval_input_file", "max_eval_steps"]),
 ]
 
 
@@ -97,7 +97,13 @@ def run(options: PretrainingOptions) -> dict[str, float]:
         if not options.do_eval:
             return {}
         if options.do_train or options.init_checkpoint is None:
-            load_checkpoint(evaluator.model, options.output_dir).check_complete()
+            folder = find_best(options.output_dir)
+            if folder is None:
+                raise InputError(
+                    f"--output_dir={options.output_dir}: holds no pre-trained model; expected a folder "
+                    "that --do_train wrote, or --init_checkpoint"
+                )
+            load_checkpoint(evaluator.model, folder).check_complete()
         else:
             common.load_init_checkpoint(options, evaluator.model)
         metrics = evaluate()
@@ -125,11 +131,16 @@ def _apply_recipe(options: PretrainingOptions, config: AlbertConfig) -> Pretrain
 
 
 def _fill_depths(options: PretrainingOptions, config: AlbertConfig) -> PretrainingOptions:
-    """Returns the options with the numbers of layers that training draws from; empty for one number."""
+    """Returns the options with the numbers of layers that training draws from; empty for one number.
+
+    A run that resumes keeps its own.
+    """
     numbers = options.trained_num_hidden_layers
     if numbers is None:
         is_one = options.num_hidden_layers is not None
-        numbers = () if is_one else tuple(read_trained_layers(options.albert_config_file))
+        folder = common.described_folder(options)
+        config_file = find_config(folder) if folder else options.albert_config_file
+        numbers = () if is_one else tuple(read_trained_layers(config_file))
         # A conversion to another number of layers keeps the numbers of the training.
         draws = len(numbers) > 1 and config.num_hidden_layers in numbers
         numbers = numbers if draws else ()
@@ -181,8 +192,6 @@ def _train(
         )
     advice = read_advice(options.albert_config_file)
     advice.pop(TRAINED_LAYERS, None)
-    if options.trained_num_hidden_layers:
-        advice[TRAINED_LAYERS] = options.trained_num_hidden_layers
     with common.start_or_resume(
         options, trainer, trainer.model, tokenizer, advice=advice
     ) as write_best:

@@ -40,7 +40,7 @@ _NO_TEXT_PATTERN = r"all_chars_count\) > \(0\)|!sentences_\.empty"
 # Pattern of the trainer's message -> what is wrong with `vocab_size`, with the bound in the message.
 _SIZE_ERRORS = {
     r"Vocabulary size too high .* value <= (\d+)": (
-        "the text is too small for so many pieces; it gives at most {bound}"
+        "{text} is too small for so many pieces; it gives at most {bound}"
     ),
     r"Vocabulary size is smaller than required_chars\. \d+ vs (\d+)": (
         "too few for the characters of the text; at least {bound} are needed"
@@ -53,7 +53,7 @@ def train_vocabulary(
     model_file: str,
     vocab_size: int,
     lower_case: bool = True,
-    max_sentences: int = 1_000_000,
+    vocab_sentences: int = 1_000_000,
     keep_accents: bool = False,
 ) -> None:
     """Trains a unigram vocabulary and writes it as a SentencePiece model.
@@ -66,14 +66,14 @@ def train_vocabulary(
         model_file: the file to write, by convention `<prefix>.model`.
         vocab_size: number of pieces, V, including the 5 special and 8 fixed ones.
         lower_case: whether to lower-case the text; the tokenizer must be loaded with the same value.
-        max_sentences: maximum number of sentences to train on, held in memory. They are drawn with a
+        vocab_sentences: maximum number of sentences to train on, held in memory. They are drawn with a
             fixed seed. The published vocabulary was trained on ten million.
         keep_accents: whether text keeps its accents and other marks; the model says so to the tokenizer.
     """
     if vocab_size < len(SENTENCEPIECE):
         raise InputError(f"vocab_size={vocab_size}: expected at least {len(SENTENCEPIECE)}")
     # SentencePiece's own sampling differs from run to run.
-    sample = _draw(_normalized_parts(sentences, lower_case, keep_accents), max_sentences)
+    sample = _draw(_normalized_parts(sentences, lower_case, keep_accents), vocab_sentences)
     if not sample:
         raise InputError(_NO_TEXT)
     model = io.BytesIO()
@@ -90,7 +90,9 @@ def train_vocabulary(
             raise InputError(_NO_TEXT) from error
         for pattern, reason in _SIZE_ERRORS.items():
             if match := re.search(pattern, str(error)):
-                reason = reason.format(bound=match.group(1))
+                is_all = len(sample) < vocab_sentences
+                text = "the text" if is_all else f"a sample of vocab_sentences={len(sample)}"
+                reason = reason.format(bound=match.group(1), text=text)
                 raise InputError(f"vocab_size={vocab_size}: {reason}") from error
         raise
     content = model.getvalue()

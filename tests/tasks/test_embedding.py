@@ -50,6 +50,7 @@ def embed(folder, tmp_path):
     def embed(lines, **flags):
         (tmp_path / "texts.txt").write_bytes(b"".join(line + b"\n" for line in lines))
         output = tmp_path / "embeddings.npy"
+        output.unlink(missing_ok=True)
         flags = {"input_file": str(tmp_path / "texts.txt"), "model": str(folder), **flags}
         run(EmbeddingOptions(output_file=str(output), **flags))
         return output
@@ -122,6 +123,22 @@ def test_a_given_case_replaces_that_of_the_folder(names_vocabulary, embed, folde
     embeddings = np.load(embed([b"the CAT"], do_lower_case=False, **flags))
     np.testing.assert_array_equal(embeddings, cased.embed(["the CAT"]))
     assert (embeddings != np.load(embed([b"the CAT"], **flags))).any()
+
+
+def test_text_that_the_vocabulary_does_not_know_is_said(embed, folder, capsys):
+    embed([b"the cat"] * 9 + [b"q"])
+    assert "warning" not in capsys.readouterr().err
+    embed([b"the cat", "🙂 q".encode()])
+    assert f"% of the pieces are unknown to {folder}" in capsys.readouterr().err
+
+
+def test_an_output_that_is_there_is_kept(embed, folder, tmp_path):
+    output = embed([b"a cat"])
+    before = output.read_bytes()
+    again = {"input_file": str(tmp_path / "texts.txt"), "output_file": str(output)}
+    with refused(f"^--output_file: '{output}' exists already; remove it or name another place"):
+        run(EmbeddingOptions(model=str(folder), **again))
+    assert output.read_bytes() == before
 
 
 @pytest.mark.parametrize(

@@ -109,14 +109,14 @@ def test_folder_of_another_run_is_refused(options, tmp_path, monkeypatch, capsys
 
 
 def test_resumed_run_warns_of_other_data(options, tmp_path, eagerly, capsys):
-    other = {"random_seed": 7, "max_eval_steps": 9, "trained_num_hidden_layers": (1, 2)}
-    run(dataclasses.replace(options, train_batch_size=8, **other))
+    changes = {"random_seed": 7, "trained_num_hidden_layers": (1, 2), "max_eval_steps": 9}
+    run(dataclasses.replace(options, train_batch_size=8, **changes))
     resumes = f"warning: --output_dir={options.output_dir}: the run resumes with other"
     assert capsys.readouterr().err.splitlines()[:3] == [
         f"{resumes} batches than it began with: train_batch_size 16, now 8; random_seed 12345, now 7",
+        f"{resumes} depths than it began with: trained_num_hidden_layers [], now [1, 2]",
         f"{resumes} evaluations, which choose the best weights, than it began with: max_eval_steps 100, "
         "now 9",
-        f"{resumes} depths than it began with: trained_num_hidden_layers [], now [1, 2]",
     ]
 
     # A folder of a classifier is refused.
@@ -188,8 +188,11 @@ def test_evaluation_alone(language_data, tmp_path, trained, eagerly):
     best = f"{options.output_dir}/best"
     other = dataclasses.replace(alone, output_dir=str(tmp_path / "other"), init_checkpoint=best)
     assert run(other) == pytest.approx(metrics, rel=1e-5)
-    with refused("other: the folder holds no model"):
-        run(dataclasses.replace(other, init_checkpoint=None))
+    for name in (other.output_dir, "small_en"):  # no name of a model
+        with refused(
+            f"^--output_dir={name}: holds no pre-trained model; expected .* --init_checkpoint"
+        ):
+            run(dataclasses.replace(other, init_checkpoint=None, output_dir=name))
 
     # So can one with a number of layers that its config does not list.
     listed, folder = {"trained_num_hidden_layers": [2, 3]}, str(tmp_path / "shallow")
@@ -231,10 +234,13 @@ def test_further_training_keeps_the_depths_and_the_advice(language_data, tmp_pat
     drawn = {"trained_num_hidden_layers": (1, 2, 3)}
     begun = make_options(language_data, tmp_path / "begun", **changes, **drawn)
     metrics = run(begun)
-    # It resumes with the numbers of its state.
+    # It resumes with the numbers of its state, whatever names the config.
     pathlib.Path(list_states(str(tmp_path / "begun" / "state"))[-1]).unlink()
-    resumed = run(dataclasses.replace(begun, trained_num_hidden_layers=None))
+    named = {"albert_config_file": str(tmp_path / "first" / "config.json"), "init_checkpoint": None}
+    resumed = run(dataclasses.replace(begun, trained_num_hidden_layers=None, **named))
     assert resumed == pytest.approx(metrics, rel=1e-3)
+    described = json.loads((tmp_path / "begun" / "state" / "config.json").read_text())
+    assert described["trained_num_hidden_layers"] == [1, 2, 3]
 
     changes["init_checkpoint"] = begun.output_dir
     run(make_options(language_data, tmp_path / "further", **changes))
@@ -249,7 +255,7 @@ def test_further_training_keeps_the_depths_and_the_advice(language_data, tmp_pat
     for name, number in (("further", 3), ("alone", 1)):
         AlbertEncoder.from_preset(tmp_path / name, num_hidden_layers=number)
     (line,) = (x for x in capsys.readouterr().err.splitlines() if "num_hidden_layers" in x)
-    assert line.startswith("warning: num_hidden_layers=1: the model was trained with 3, so")
+    assert line.startswith("warning: num_hidden_layers=1: the model was trained with 3, and")
 
 
 @pytest.mark.slow

@@ -40,7 +40,11 @@ NO_MASKS = "holds records without masks; expected --spm_model_file or --vocab_fi
     ("make", "changes", "message"),
     [
         (make_options, {"max_seq_length": 32}, "24, expected 32, as --max_seq_length or the"),
-        (make_options, {"max_predictions_per_seq": 5}, "4, .* 5, as --max_predictions_per_s"),
+        (
+            make_options,
+            {"max_predictions_per_seq": 5},
+            "4, .* 5, as --max_predictions_per_seq, --masked_lm_prob or the first record says",
+        ),
         (make_options, {"input_file": ("*.none",)}, "^--input_file: no file matches"),
         (
             make_dynamic_options,

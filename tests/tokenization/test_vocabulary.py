@@ -81,7 +81,7 @@ def test_draws_from_all_sentences(tmp_path):
     sentences = [f"ab {'x' if i < 1000 else 'y'}" for i in range(2000)]
     for name in ("a", "b"):
         model_file = str(tmp_path / f"{name}.model")
-        train_vocabulary(iter(sentences), model_file, vocab_size=18, max_sentences=40)
+        train_vocabulary(iter(sentences), model_file, vocab_size=18, vocab_sentences=40)
     assert (tmp_path / "a.model").read_bytes() == (tmp_path / "b.model").read_bytes()
     assert {"x", "y"} <= set(AlbertTokenizer(str(tmp_path / "a.model")).pieces)
 
@@ -103,6 +103,13 @@ def test_sizes_that_the_text_does_not_give(model_file, vocab_size, message):
     for possible in (18, 19):
         train_vocabulary(["abcd"] * 5, str(model_file), vocab_size=possible)
         assert AlbertTokenizer(str(model_file)).vocab_size == possible
+
+
+def test_a_sample_that_is_too_small_is_named(model_file):
+    with refused(
+        "^vocab_size=99: a sample of vocab_sentences=5 is too small for so many .* most 19$"
+    ):
+        train_vocabulary(["abcd"] * 6, str(model_file), vocab_size=99, vocab_sentences=5)
 
 
 @pytest.mark.parametrize("sentences", [[], ["", " \n"], ["\u0301"], ["\x01\x02"], ["\u2585"]])
