@@ -229,7 +229,7 @@ def test_mixed_precision_computes_nearly_the_same(language_data, tmp_path, train
 def test_further_training_keeps_the_depths_and_the_advice(language_data, tmp_path, eagerly, capsys):
     encoder = AlbertEncoder(tiny_config(num_hidden_layers=2))
     save_model(encoder, str(tmp_path / "first"), advice={"recommended_learning_rate": 0.003})
-    changes = {"num_train_steps": 4, "save_checkpoints_steps": 2, "max_eval_steps": 1}
+    changes = {"num_train_steps": 3, "save_checkpoints_steps": 2, "max_eval_steps": 1}
     changes |= {"albert_config_file": None, "init_checkpoint": str(tmp_path / "first")}
     drawn = {"trained_num_hidden_layers": (1, 2, 3)}
     begun = make_options(language_data, tmp_path / "begun", **changes, **drawn)
@@ -242,7 +242,8 @@ def test_further_training_keeps_the_depths_and_the_advice(language_data, tmp_pat
     described = json.loads((tmp_path / "begun" / "state" / "config.json").read_text())
     assert described["trained_num_hidden_layers"] == [1, 2, 3]
 
-    changes["init_checkpoint"] = begun.output_dir
+    changes |= {"init_checkpoint": begun.output_dir, "num_train_steps": 1}
+    changes |= {"do_eval": False, "eval_input_file": ()}
     run(make_options(language_data, tmp_path / "further", **changes))
     run(make_options(language_data, tmp_path / "alone", **changes, num_hidden_layers=3))
     read = [
