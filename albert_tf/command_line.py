@@ -96,6 +96,7 @@ def _without_start_up_lines() -> Iterator[int]:
 
 with quiet_start():
     import dataclasses
+    import functools
     import importlib
     import inspect
     import io
@@ -236,13 +237,10 @@ def _define_flag(field: dataclasses.Field, kind: typing.Any) -> None:
     default = None if required else field.default
     name, description = field.name, field.metadata["description"]
     kind = _type_of_value(kind)
-    origin = typing.get_origin(kind)
-    if origin is typing.Literal:
+    if typing.get_origin(kind) is typing.Literal:
         values = list(typing.get_args(kind))
         flags.DEFINE_enum(name, default, values, description)
-    elif kind == tuple[int, ...]:
-        flags.DEFINE(_IntegerList(), name, default, description)
-    elif origin is tuple:
+    elif kind == tuple[str, ...]:
         flags.DEFINE_list(name, None if default is None else list(default), description)
     else:
         define = {
@@ -250,6 +248,7 @@ def _define_flag(field: dataclasses.Field, kind: typing.Any) -> None:
             int: flags.DEFINE_integer,
             float: flags.DEFINE_float,
             str: flags.DEFINE_string,
+            tuple[int, ...]: functools.partial(flags.DEFINE, _IntegerList()),
         }[kind]
         define(name, default, description)
     if required:
@@ -330,14 +329,9 @@ def _flag_values(options_class: type) -> dict[str, typing.Any]:
         if value == "" or (isinstance(value, list) and "" in value):
             raise InputError(f"{field.name}: received an empty value; omit the flag for none")
         if isinstance(value, list):
-            values[field.name] = tuple(map(_as_value, value))
-        else:
-            values[field.name] = _as_value(value)
+            value = tuple(as_path(item) if isinstance(item, str) else item for item in value)
+        values[field.name] = as_path(value) if isinstance(value, str) else value
     return values
-
-
-def _as_value(value: typing.Any) -> typing.Any:
-    return as_path(value) if isinstance(value, str) else value
 
 
 def _fail(error: Exception, exit_code: int = 1) -> typing.NoReturn:

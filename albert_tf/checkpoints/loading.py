@@ -194,7 +194,7 @@ def load_checkpoint(model: keras.Model, path: str) -> LoadReport:
 def stored_labels(path: str) -> tuple[str, ...]:
     """Returns the names that a Hugging Face folder gives to a classifier's classes.
 
-    There are none for other paths, nor if the names are only `LABEL_0` and so on.
+    The tuple is empty for any other path, and for names that are only `LABEL_0` and so on.
     """
     if not is_folder(path):
         return ()

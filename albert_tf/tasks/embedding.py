@@ -85,7 +85,7 @@ def _embed_file(options: EmbeddingOptions, embedder: Loaded) -> None:
                 rows = embedder.kind.result(examples, predictions)
                 file.write(rows.astype("<f4").tobytes())
     how = tokenizer.vocabulary_file, tokenizer.lower_case
-    warn_of_unknown(unknown / max(1, tokens), f"--input_file={options.input_file}", *how)
+    warn_of_unknown(unknown, tokens, f"--input_file={options.input_file}", *how)
     print(f"wrote {path}: {count:,} embeddings of width {width}")
 
 

@@ -83,12 +83,14 @@ def load_tokenizer(
             raise
 
 
-def warn_of_unknown(share: float, text: str, vocabulary_file: str, lower_case: bool) -> None:
-    """Warns if more pieces of a text are unknown than in the vocabulary's own language and case."""
-    if share > _MAX_UNKNOWN:
+def warn_of_unknown(
+    unknown: int, pieces: int, text: str, vocabulary_file: str, lower_case: bool
+) -> None:
+    """Warns if more of a text's pieces are unknown than in the vocabulary's own language and case."""
+    if unknown > _MAX_UNKNOWN * pieces:
         warn(
-            f"{text}: {share:.1%} of the pieces are unknown to {vocabulary_file}; expected a vocabulary "
-            f"for the language and case of the text (do_lower_case is {lower_case})"
+            f"{text}: {unknown / pieces:.1%} of the pieces are unknown to {vocabulary_file}; expected a "
+            f"vocabulary for the language and case of the text (do_lower_case is {lower_case})"
         )
 
 

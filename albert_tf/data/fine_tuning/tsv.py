@@ -135,7 +135,7 @@ def hold_out(
 
     The dev set is a fraction of the rows, or with `by_label` of the rows of each label; labels, or sets
     of labels, that are too rare for a row in it count together. It has the rows with the lowest hashes of
-    the seed and their texts, so most rows stay in their set if others are added.
+    the seed and their texts, so most rows keep their set if others are added.
     """
     groups = collections.defaultdict(list)
     hashes, counts = [], collections.Counter()

@@ -112,7 +112,7 @@ def _encode(
             _say_if_truncated(kind, task, split, dataset)
             ids, how = dataset.features.input_ids, (tokenizer.vocabulary_file, tokenizer.lower_case)
             unknown = np.count_nonzero(ids == tokenizer.unk_id)
-            warn_of_unknown(unknown / max(1, len(ids)), f"{task.name}, {split}", *how)
+            warn_of_unknown(unknown, len(ids), f"{task.name}, {split}", *how)
     for split, (dataset,) in sets.items() if not task.sets else ():
         path = getattr(options, f"{split}_file") or options.train_file or task.name
         for fault in kind.find_faults(path, split, dataset.examples, dataset.features):
