@@ -73,8 +73,14 @@ class Baselines:
         if not are_scores:
             constant = np.clip(constant, 1e-6, 1 - 1e-6)
             constant = np.log(constant / (1 - constant))
-        arrays = hashes, idf.astype(np.float32), coefficients.T, intercepts
-        return cls(constant.astype(np.float32), np.array(num_hashes), *arrays)
+        return cls(
+            constant.astype(np.float32),
+            np.array(num_hashes),
+            hashes,
+            idf.astype(np.float32),
+            coefficients.T,
+            intercepts,
+        )
 
     def predict(self, texts: Sequence[Sequence[str]]) -> dict[str, np.ndarray]:
         """Returns the predictions of each for n rows: logits or scores, float32 (n, k)."""

@@ -118,8 +118,9 @@ def predict_spans(
     for first, last, label, score in zip(
         *(values.numpy().tolist() for values in found), strict=True
     ):
-        limits = int(words.starts[first]), int(words.ends[last])
-        spans[words.texts[first]].append(ScoredSpan(*limits, table.labels[label], score))
+        spans[words.texts[first]].append(
+            ScoredSpan(int(words.starts[first]), int(words.ends[last]), table.labels[label], score)
+        )
     return spans
 
 
@@ -191,8 +192,9 @@ def _places(
             np.asarray, find_spans(np.concatenate(tags), text_numbers, table)
         )
         labels = [table.labels[label_id] for label_id in label_ids]
-        limits = firsts.tolist(), lasts.tolist()
-        places.update(zip(text_numbers[firsts].tolist(), *limits, labels, strict=True))
+        places.update(
+            zip(text_numbers[firsts].tolist(), firsts.tolist(), lasts.tolist(), labels, strict=True)
+        )
     return places
 
 

@@ -79,8 +79,9 @@ def export(
     """
     check_form(form, weights, has_examples=bool(calibration))
     check_kind(kind, form, tokenizer)
-    how = form, weights, evaluations, calibration, evaluate
-    writer = _Export(model, kind, tokenizer, export_dir, *how)
+    writer = _Export(
+        model, kind, tokenizer, export_dir, form, weights, evaluations, calibration, evaluate
+    )
     return writer.write_saved_models() if form == "saved_model" else writer.write_file()
 
 
@@ -178,8 +179,9 @@ class _Export:
             runtimes.store_in_bfloat16(model)
         run = runtimes.compile_openvino(model, is_bfloat16)
         if self.kind.reads_one_sequence and isinstance(self.tokenizer, AlbertTokenizer):
-            texts = self.kind.texts, self.kind.max_seq_length
-            model = openvino_text.add_tokenizer(model, self.tokenizer, *texts)
+            model = openvino_text.add_tokenizer(
+                model, self.tokenizer, self.kind.texts, self.kind.max_seq_length
+            )
         specs = runtimes.openvino_specs(model)
         runtimes.write_openvino(model, folder)
         return "bfloat16" if is_bfloat16 else "float32", specs, run, unchecked.serve

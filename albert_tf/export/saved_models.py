@@ -106,8 +106,9 @@ class TextModel(tf.Module):
         def predict(**texts):
             checked = check_rows(**{name: texts[name] for name in specs})
             named = dict(zip(specs, checked, strict=True))
-            how = self.predict_unchecked, tokenizer, self.graph_tokenizer
-            return kind.predict_texts(*how, **named)
+            return kind.predict_texts(
+                self.predict_unchecked, tokenizer, self.graph_tokenizer, **named
+            )
 
         self.serve = trace(predict, **specs)
 

@@ -112,8 +112,9 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
 
     def encode(self, examples, tokenizer) -> SquadWindows:
         """Converts examples to windows of ids, with the places of the answers if they have any."""
-        lengths = self.max_seq_length, self.doc_stride, self.max_query_length
-        return encode_windows(examples, tokenizer, *lengths)
+        return encode_windows(
+            examples, tokenizer, self.max_seq_length, self.doc_stride, self.max_query_length
+        )
 
     def find_faults(
         self, path: str, split: str, examples: Sequence[SquadExample], features: SquadWindows
@@ -153,8 +154,9 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
     def make_model(self, encoder, dropout, seed, dtype) -> keras.Model:
         if self.head == "simple":
             return AlbertSpanLabeler(encoder, seed, dtype=dtype)
-        beam = self.start_n_top, self.end_n_top
-        return AlbertConditionalSpanLabeler(encoder, *beam, dropout, seed, dtype=dtype)
+        return AlbertConditionalSpanLabeler(
+            encoder, self.start_n_top, self.end_n_top, dropout, seed, dtype=dtype
+        )
 
     def decode(self, examples, features: SquadWindows, batches) -> RankedAnswers:
         """Returns the best answers to each question."""
@@ -180,8 +182,7 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
         )
         mask = np.arange(length) < lengths[:, None]
         passages = features.passages(rows, length)
-        rule = self.n_best_size, self.max_answer_length
-        return score_spans(passages, rows, outputs, mask, *rule)
+        return score_spans(passages, rows, outputs, mask, self.n_best_size, self.max_answer_length)
 
     def fit(self, examples: Sequence[SquadExample], predictions: RankedAnswers) -> Self:
         """Returns the kind with the threshold of the highest F1, unless it has one or needs none."""
@@ -256,11 +257,25 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
         """Finds the answers in contexts of any length; see `find_answers`."""
         passage = graph_tokenizer.tokenize_with_offsets(context)
         question_ids = graph_tokenizer(question, max_ids=self.max_query_length)
-        rule = tokenizer.cls_id, tokenizer.sep_id, self.max_seq_length, self.doc_stride
-        inputs, windows, _ = cut_windows(passage, *rule, question_ids)
-        found = context, inputs["input_mask"], windows, predict(**inputs), passage.ids.row_lengths()
+        inputs, windows, _ = cut_windows(
+            passage,
+            tokenizer.cls_id,
+            tokenizer.sep_id,
+            self.max_seq_length,
+            self.doc_stride,
+            question_ids,
+        )
         limit = math.inf if self._threshold is None else self._threshold
-        return find_answers(*found, self.n_best_size, self.max_answer_length, limit)
+        return find_answers(
+            context,
+            inputs["input_mask"],
+            windows,
+            predict(**inputs),
+            passage.ids.row_lengths(),
+            self.n_best_size,
+            self.max_answer_length,
+            limit,
+        )
 
 
 def usable_examples(

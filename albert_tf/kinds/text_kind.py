@@ -105,8 +105,16 @@ class TextKind(Kind):
 
     def predict_texts(self, predict, tokenizer, graph_tokenizer, text_a, text_b=None):
         """Maps texts to outputs; an empty `text_b` makes no pair."""
-        rule = tokenizer.cls_id, tokenizer.sep_id, self.max_seq_length
-        return predict(**encode_in_graph(graph_tokenizer, text_a, text_b, *rule))
+        return predict(
+            **encode_in_graph(
+                graph_tokenizer,
+                text_a,
+                text_b,
+                tokenizer.cls_id,
+                tokenizer.sep_id,
+                self.max_seq_length,
+            )
+        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -142,6 +150,7 @@ class LongTextKind(LongTextFlags, TextKind):
     def predict_texts(self, predict, tokenizer, graph_tokenizer, text_a, text_b=None):
         if not self._has_windows:
             return super().predict_texts(predict, tokenizer, graph_tokenizer, text_a, text_b)
-        rule = tokenizer.cls_id, tokenizer.sep_id, self.max_seq_length
-        inputs, texts = cut_in_graph(graph_tokenizer(text_a), *rule)
+        inputs, texts = cut_in_graph(
+            graph_tokenizer(text_a), tokenizer.cls_id, tokenizer.sep_id, self.max_seq_length
+        )
         return self.outputs(tf.math.segment_mean(self.read_outputs(predict(**inputs)), texts))

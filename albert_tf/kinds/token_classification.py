@@ -111,8 +111,7 @@ class TokenClassification(TokenClassificationFlags, Kind):
 
     def encode(self, examples, tokenizer) -> TaggingFeatures:
         """Converts examples to windows of ids, with the tags of their words if they have any."""
-        lengths = self.max_seq_length, self.doc_stride
-        return encode_tagged(examples, self.labels, tokenizer, *lengths)
+        return encode_tagged(examples, self.labels, tokenizer, self.max_seq_length, self.doc_stride)
 
     def find_faults(
         self, path: str, split: str, examples: Sequence[TaggedText], features: TaggingFeatures
@@ -167,8 +166,12 @@ class TokenClassification(TokenClassificationFlags, Kind):
         for number, text in enumerate(examples):
             if text.words is not None:
                 rows = slice(*bounds[number : number + 2])
-                words = features.words.starts[rows], probabilities[rows].max(axis=-1)
-                results[number] = predict_words(text, self._tags(text, results[number]), *words)
+                results[number] = predict_words(
+                    text,
+                    self._tags(text, results[number]),
+                    features.words.starts[rows],
+                    probabilities[rows].max(axis=-1),
+                )
         return results
 
     def _find(self, examples, predictions: WordLogits) -> list[list[ScoredSpan]]:
@@ -229,8 +232,9 @@ class TokenClassification(TokenClassificationFlags, Kind):
     def predict_texts(self, predict, tokenizer, graph_tokenizer, text):
         """Finds the spans in texts of any length; see `find_labelled_spans`."""
         tokens = graph_tokenizer.tokenize_with_offsets(text)
-        rule = tokenizer.cls_id, tokenizer.sep_id, self.max_seq_length, self.doc_stride
-        inputs, windows, _ = cut_windows(tokens, *rule)
+        inputs, windows, _ = cut_windows(
+            tokens, tokenizer.cls_id, tokenizer.sep_id, self.max_seq_length, self.doc_stride
+        )
         probabilities = predict(**inputs)["probabilities"]
         # In each text later tokens are scored in later windows, so the tokens are in order.
         scored = tf.boolean_mask(probabilities, windows.token_is_max_context)

@@ -55,8 +55,7 @@ def run(options: EmbeddingOptions) -> None:
     if options.output_file:
         _embed_file(options, embedder)
     if options.export_dir:
-        wanted = options.export_format, options.export_weights
-        paths = embedder.export(options.export_dir, *wanted)
+        paths = embedder.export(options.export_dir, options.export_format, options.export_weights)
         print("\n".join(f"exported {path}" for path in paths.values()))
 
 
@@ -84,8 +83,13 @@ def _embed_file(options: EmbeddingOptions, embedder: Loaded) -> None:
                 predictions = embedder.run(examples, progress.update, features)
                 rows = embedder.kind.result(examples, predictions)
                 file.write(rows.astype("<f4").tobytes())
-    how = tokenizer.vocabulary_file, tokenizer.lower_case
-    warn_of_unknown(unknown, tokens, f"--input_file={options.input_file}", *how)
+    warn_of_unknown(
+        unknown,
+        tokens,
+        f"--input_file={options.input_file}",
+        tokenizer.vocabulary_file,
+        tokenizer.lower_case,
+    )
     print(f"wrote {path}: {count:,} embeddings of width {width}")
 
 

@@ -145,8 +145,9 @@ class Loaded:
                 total, delay = len(features), SECONDS_WITHOUT_PROGRESS
                 shown = Progress("predicting", "sequences", total, delay=delay)
                 report = stack.enter_context(shown).update
-            run = self.kind, self._evaluator, examples, features, _BATCH_SIZE
-            return predict(*run, report=report)
+            return predict(
+                self.kind, self._evaluator, examples, features, _BATCH_SIZE, report=report
+            )
 
     def predict_json(self, *args: Any, **kwargs: Any) -> list[dict[str, Any]]:
         """Returns the predictions for n examples as dictionaries that `json` can write.
@@ -207,8 +208,7 @@ class Loaded:
             raise InputError(
                 "an exported model cannot be exported again; expected a trained folder"
             )
-        exported = main.model, main.kind, main.tokenizer
-        return export(*exported, as_path(export_dir), format, weights)
+        return export(main.model, main.kind, main.tokenizer, as_path(export_dir), format, weights)
 
     @property
     def _main(self) -> "Loaded":

@@ -151,8 +151,9 @@ def _print_summary(stats: PretrainingDataStats, options: PretrainingDataOptions)
         )
     means = stats.means()
     vocabulary_file = options.spm_model_file or options.vocab_file
-    unknown = stats.unknown_pieces, stats.pieces
-    warn_of_unknown(*unknown, "--input_file", vocabulary_file, options.do_lower_case)
+    warn_of_unknown(
+        stats.unknown_pieces, stats.pieces, "--input_file", vocabulary_file, options.do_lower_case
+    )
     stem, suffix = os.path.splitext(options.output_file)
     found = tf.io.gfile.glob(f"{glob.escape(stem)}-?????-of-?????{suffix}")
     if others := {*map(os.path.basename, found)}.difference(map(os.path.basename, options.shards)):

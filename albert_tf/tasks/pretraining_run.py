@@ -183,8 +183,13 @@ def _train(
     evaluate: Callable[[], dict[str, float]] | None,
 ) -> None:
     train_records = records["input_file"]
-    order = (options.train_batch_size, options.shuffle_buffer, options.random_seed)
-    batches_from = functools.partial(pretraining_batches, train_records, *order)
+    batches_from = functools.partial(
+        pretraining_batches,
+        train_records,
+        options.train_batch_size,
+        options.shuffle_buffer,
+        options.random_seed,
+    )
     if trainer.is_chief and tokenizer is None:
         warn(
             f"--output_dir={options.output_dir} will hold no vocabulary, as that of the records "
@@ -209,8 +214,9 @@ def _train(
             higher_is_better=False,
         )
         training.train(trainer, plan, batches_from, evaluate, check)
-    metrics = ("accuracy", "perplexity")
-    if trainer.is_chief and (path := training.draw_learning_curve(options.output_dir, *metrics)):
+    if trainer.is_chief and (
+        path := training.draw_learning_curve(options.output_dir, "accuracy", "perplexity")
+    ):
         print(f"learning curve in {path}")
 
 

@@ -160,11 +160,14 @@ def read_squad(path: str, labelled: bool = True, training: bool = False) -> list
                 place = f"data[{article_number}].paragraphs[{paragraph_number}].qas[{number}]"
                 given, where = question.get("id", place), f"{path}: {place}.id"
                 id_ = _unique_id(places, given, place, where, training)
-                texts = id_, question["question"], paragraph["context"]
                 found = question.get("answers", ())
                 answers = tuple(Answer(answer["text"], answer["answer_start"]) for answer in found)
                 is_impossible = question.get("is_impossible", False)
-                examples.append(SquadExample(*texts, answers, is_impossible))
+                examples.append(
+                    SquadExample(
+                        id_, question["question"], paragraph["context"], answers, is_impossible
+                    )
+                )
     if not examples:
         raise InputError(f"{path}: holds no question")
     return examples

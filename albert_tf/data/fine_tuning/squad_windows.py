@@ -110,8 +110,9 @@ def _encode_chunk(
         passages = TokensWithOffsets(*(tf.gather(values, rows) for values in tokens))
     questions = tokenizer.encode_batch([example.question for example in examples])
     question_ids = ragged_rows([ids[:max_query_length] for ids in questions])
-    rule = tokenizer, max_seq_length, doc_stride
-    inputs, windows, tokens = cut_into_arrays(passages, *rule, question_ids)
+    inputs, windows, tokens = cut_into_arrays(
+        passages, tokenizer, max_seq_length, doc_stride, question_ids
+    )
 
     answers = [None if example.is_impossible else example.found_answer for example in examples]
     places = tokens == _find_tokens(answers, passages)[:, windows.example_indices, None]

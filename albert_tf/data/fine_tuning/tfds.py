@@ -119,5 +119,9 @@ def _example(place: str, record: Mapping, task: Task, features: Any, split: str)
         if task.kind != "regression" and set(names) == set(task.labels):
             label = names[record[columns.label]]
         check_label(place, label, task.labels)
-    texts = record[columns.text_a], columns.text_b and record[columns.text_b]
-    return Example(str(record[columns.guid]), *texts, label)
+    return Example(
+        str(record[columns.guid]),
+        record[columns.text_a],
+        columns.text_b and record[columns.text_b],
+        label,
+    )

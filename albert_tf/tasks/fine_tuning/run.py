@@ -74,8 +74,7 @@ def run(
     options, kept = choices.keep_chosen(options)
     options = choices.complete(options, in_memory.get("train"))
     config = common.load_config(options)
-    vocabulary = options.spm_model_file, options.vocab_file
-    tokenizer = load_tokenizer(*vocabulary, options.do_lower_case)
+    tokenizer = load_tokenizer(options.spm_model_file, options.vocab_file, options.do_lower_case)
     check_vocab_size(tokenizer, config, options.albert_config_file)
     # Otherwise rows that were trained on could be held out.
     dev_options = ("random_seed", "dev_fraction", "dev_file") if options.holds_out else ()
@@ -148,8 +147,16 @@ class _Run:
     def _train(self, callback: Callback | None) -> None:
         """Trains and, if a training with a chosen rate has collapsed, starts again at half the rate."""
         while True:
-            plan = self.config, self.evaluator, self.num_train_steps, self.warmup_steps
-            training = FineTuning(self.options, self.data, *plan, self.choice, callback)
+            training = FineTuning(
+                self.options,
+                self.data,
+                self.config,
+                self.evaluator,
+                self.num_train_steps,
+                self.warmup_steps,
+                self.choice,
+                callback,
+            )
             training.run()
             if not training.starts_again:
                 return
@@ -187,8 +194,10 @@ class _Run:
             print(f"predictions in {path}")
             if dataset.name in task.submissions:
                 names = kind.answers(dataset.examples, predicted)["prediction"]
-                place = options.output_dir, task, dataset.name
-                print(f"for the leaderboard {write_submission(*place, dataset.examples, names)}")
+                path = write_submission(
+                    options.output_dir, task, dataset.name, dataset.examples, names
+                )
+                print(f"for the leaderboard {path}")
 
     def _make(self) -> Evaluator:
         """Makes the model and what runs it: a `Trainer` with `--do_train`."""

@@ -60,8 +60,9 @@ class FineTuning:
         part = _starting_part(options, self.trainer.model)
         drawn = self._draw_pooler()
         noted = self.choice.noted()
-        described = data.tokenizer, data.kind, noted
-        with start_or_resume(options, self.trainer, part, *described) as write_best:
+        with start_or_resume(
+            options, self.trainer, part, data.tokenizer, data.kind, noted
+        ) as write_best:
             for variable, value in drawn:
                 variable.assign(value)
             if options.export_dir:
