@@ -10,7 +10,6 @@ Each has a model card, and `assets/`: the folder of the model without its weight
 line. An ONNX model has these files in the version's folder, where Hugging Face's libraries look.
 """
 
-import dataclasses
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -22,7 +21,8 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.conversion import write_description
 from albert_tf.errors import InputError
-from albert_tf.export import onnx_models, openvino_text, runtimes, saved_models, warmup
+from albert_tf.export import litert, onnx_models, openvino_models, saved_models, warmup
+from albert_tf.export.runtimes import Arrays, Exported, Predict, Written, graph_function
 from albert_tf.export.version_folders import assets_folder, can_write_text, write_next_version
 from albert_tf.options.parts import Form, Weights, check_form
 from albert_tf.tokenization import AlbertTokenizer, Tokenizer
@@ -31,15 +31,14 @@ from albert_tf.tokenization.hugging_face_tokenizer import tokenizer_files
 LABELS_FILE = "labels.txt"
 CARD_FILE = "README.md"
 
-Specs = Mapping[str, tf.TensorSpec]
 Evaluations = Mapping[str, Mapping[str, float]]
 
-# Forms whose files are quantized as they are written, and can be evaluated.
-RUNTIME_FORMS = ("openvino", "onnx")
-
-
-# The type of the weights, the inputs, a function that runs the file, and the signature it was made of.
-_Written = tuple[str, Specs, runtimes.Run, tf.types.experimental.ConcreteFunction]
+# Forms -> what writes a file of the form into a folder.
+_WRITERS: Mapping[Form, Callable[[Exported, str], Written]] = {
+    "tflite": litert.write,
+    "openvino": openvino_models.write,
+    "onnx": onnx_models.write,
+}
 
 
 def export(
@@ -51,8 +50,8 @@ def export(
     weights: Weights | None = None,
     *,
     evaluations: Evaluations = MappingProxyType({}),
-    calibration: Sequence[runtimes.Arrays] = (),
-    evaluate: Callable[[runtimes.Predict], Mapping[str, float]] | None = None,
+    calibration: Sequence[Arrays] = (),
+    evaluate: Callable[[Predict], Mapping[str, float]] | None = None,
 ) -> dict[str, str]:
     """Writes the next version of a trained model; its number is one above the greatest of its form.
 
@@ -79,10 +78,17 @@ def export(
     """
     check_form(form, weights, has_examples=bool(calibration))
     check_kind(kind, form, tokenizer)
-    writer = _Export(
-        model, kind, tokenizer, export_dir, form, weights, evaluations, calibration, evaluate
-    )
-    return writer.write_saved_models() if form == "saved_model" else writer.write_file()
+    exported = Exported(model, kind, tokenizer, weights, calibration)
+    if form == "saved_model":
+        return _write_saved_models(exported, export_dir, evaluations)
+    with write_next_version(export_dir, [form]) as (paths, incomplete):
+        folder = incomplete[form]
+        tf.io.gfile.makedirs(folder)
+        written = _WRITERS[form](exported, folder)
+        if evaluate and written.run:
+            evaluations = {"as exported": evaluate(graph_function(written)), **evaluations}
+        _describe(exported, written, form, folder, evaluations)
+    return paths
 
 
 def check_kind(kind: Any, form: Form, tokenizer: Tokenizer) -> None:
@@ -97,156 +103,92 @@ def check_kind(kind: Any, form: Form, tokenizer: Tokenizer) -> None:
         )
 
 
-@dataclasses.dataclass(frozen=True)
-class _Export:
-    """The arguments of `export`."""
+def _write_saved_models(
+    exported: Exported, export_dir: str, evaluations: Evaluations
+) -> dict[str, str]:
+    """Writes the model of ids and, with TensorFlow Text, that of texts."""
+    names = ["ids"]
+    if can_write_text(export_dir, "text"):
+        names.append("text")
+    with write_next_version(export_dir, names) as (paths, incomplete):
+        ids_model = saved_models.IdsModel(exported.model, exported.kind)
+        modules = {"ids": ids_model}
+        if "text" in names:
+            modules["text"] = saved_models.TextModel(ids_model, exported.kind, exported.tokenizer)
+        for name, module in modules.items():
+            signature, folder = module.serve, incomplete[name]
+            with files.explain_refusal(paths[name]):
+                tf.saved_model.save(module, folder, signatures={"serving_default": signature})
+            inputs, outputs = saved_models.input_specs(signature), signature.structured_outputs
+            written = Written(exported.model.compute_dtype, inputs, outputs)
+            _describe(exported, written, "saved_model", folder, evaluations)
+            if name == "text":
+                warmup.write_batching_parameters(folder, outputs)
+            if warmup.is_available():
+                requests = warmup.sample_requests(signature)
+                warmup.write_warmup_requests(folder, signature, requests)
+    return paths
 
-    model: keras.Model
-    kind: Any
-    tokenizer: Tokenizer
-    export_dir: str
-    form: Form
-    weights: Weights | None
-    evaluations: Evaluations
-    calibration: Sequence[runtimes.Arrays]
-    evaluate: Callable[[runtimes.Predict], Mapping[str, float]] | None
 
-    def write_saved_models(self) -> dict[str, str]:
-        """Writes the model of ids and, with TensorFlow Text, that of texts."""
-        names = ["ids"]
-        if can_write_text(self.export_dir, "text"):
-            names.append("text")
-        with write_next_version(self.export_dir, names) as (paths, incomplete):
-            ids_model = saved_models.IdsModel(self.model, self.kind)
-            modules = {"ids": ids_model}
-            if "text" in names:
-                modules["text"] = saved_models.TextModel(ids_model, self.kind, self.tokenizer)
-            for name, module in modules.items():
-                signature, folder = module.serve, incomplete[name]
-                with files.explain_refusal(paths[name]):
-                    tf.saved_model.save(module, folder, signatures={"serving_default": signature})
-                specs = saved_models.input_specs(signature), signature.structured_outputs
-                self._describe(folder, self.model.compute_dtype, specs, {})
-                if name == "text":
-                    warmup.write_batching_parameters(folder, specs[1])
-                if warmup.is_available():
-                    requests = warmup.sample_requests(signature)
-                    warmup.write_warmup_requests(folder, signature, requests)
-        return paths
+def _describe(
+    exported: Exported, written: Written, form: Form, folder: str, evaluations: Evaluations
+) -> None:
+    """Writes the assets and the model card."""
+    model, kind, tokenizer = exported.model, exported.kind, exported.tokenizer
+    contents = tokenizer_files(tokenizer, model.config, kind)
+    if kind.labels:
+        contents[LABELS_FILE] = "".join(f"{label}\n" for label in kind.labels).encode()
+    place = folder if form == "onnx" else assets_folder(folder)
+    write_description(place, model, kind, contents)
+    card = "\n\n".join(_card_sections(exported, written, form, evaluations)) + "\n"
+    files.write_text(os.path.join(folder, CARD_FILE), card)
 
-    def write_file(self) -> dict[str, str]:
-        """Writes the file for another runtime."""
-        form = self.form
-        with write_next_version(self.export_dir, [form]) as (paths, incomplete):
-            folder, evaluations = incomplete[form], {}
-            tf.io.gfile.makedirs(folder)
-            if form == "tflite":
-                path = os.path.join(folder, runtimes.TFLITE_FILE)
-                runtimes.write_tflite(self.model, self.kind, path, self.weights)
-                stored_in, specs = "float32", ()
-            else:
-                write = self._write_onnx if form == "onnx" else self._write_openvino
-                stored_in, inputs, run, signature = write(folder)
-                specs = inputs, signature.structured_outputs
-                if self.evaluate:
-                    metrics = self.evaluate(runtimes.graph_function(run, signature))
-                    evaluations = {"as exported": metrics}
-            self._describe(folder, self.weights or stored_in, specs, evaluations)
-        return paths
 
-    def _write_onnx(self, folder: str) -> _Written:
-        module = onnx_models.onnx_module(self.model, self.kind)
-        path = onnx_models.write_onnx(module, folder, self.weights)
-        inputs = onnx_models.onnx_inputs(module)
-        return "float32", inputs, onnx_models.load_onnx(path), module.serve
-
-    def _write_openvino(self, folder: str) -> _Written:
-        """Returns a function that runs the file without the tokenizer."""
-
-        def predict(model, inputs):
-            return self.kind.outputs(model(inputs, training=False))
-
-        unchecked = saved_models.UncheckedModel(
-            self.model, predict, saved_models.ids_specs(self.kind)
-        )
-        model = runtimes.convert_to_openvino(unchecked)
-        is_int8 = self.weights == "int8"
-        # What the file computes in, apart from its products in int8.
-        is_bfloat16 = self.model.compute_dtype == "bfloat16" and not is_int8
-        if is_int8:
-            model = runtimes.quantize(model, self.calibration, self.model)
-        elif is_bfloat16:
-            runtimes.store_in_bfloat16(model)
-        run = runtimes.compile_openvino(model, is_bfloat16)
-        if self.kind.reads_one_sequence and isinstance(self.tokenizer, AlbertTokenizer):
-            model = openvino_text.add_tokenizer(
-                model, self.tokenizer, self.kind.texts, self.kind.max_seq_length
-            )
-        specs = runtimes.openvino_specs(model)
-        runtimes.write_openvino(model, folder)
-        return "bfloat16" if is_bfloat16 else "float32", specs, run, unchecked.serve
-
-    def _describe(
-        self, folder: str, stored_in: str, specs: Sequence[Specs], evaluations: Evaluations
-    ) -> None:
-        """Writes the assets and the model card.
-
-        `specs` are the inputs and the outputs, or empty. `evaluations` are those of the written file.
-        """
-        contents = tokenizer_files(self.tokenizer, self.model.config, self.kind)
-        if self.kind.labels:
-            contents[LABELS_FILE] = "".join(f"{label}\n" for label in self.kind.labels).encode()
-        is_onnx = self.form == "onnx"
-        place = folder if is_onnx else assets_folder(folder)
-        write_description(place, self.model, self.kind, contents)
-        evaluations = {**evaluations, **self.evaluations}
-        card = "\n\n".join(self._card_sections(stored_in, specs, evaluations)) + "\n"
-        files.write_text(os.path.join(folder, CARD_FILE), card)
-
-    def _card_sections(
-        self, stored_in: str, specs: Sequence[Specs], evaluations: Evaluations
-    ) -> Iterator[str]:
-        """Yields the paragraphs of the model card, in Markdown."""
-        config, tokenizer = self.model.encoder.config, self.tokenizer
-        is_saved_model = self.form == "saved_model"
-        yield f"# {type(self.model).__name__}"
-        yield (
-            f"{config.num_hidden_layers} layers of width {config.hidden_size}, "
-            f"{config.num_attention_heads} heads, feed-forward width {config.intermediate_size}, "
-            f"embeddings of width {config.embedding_size}, sharing {config.sharing}, "
-            f"{config.max_position_embeddings} positions; {self.model.count_params():,} parameters. The "
-            f"vocabulary has {tokenizer.vocab_size:,} pieces, "
-            f"{'lower-cased' if tokenizer.lower_case else 'cased'}; the SHA-256 of its file is "
-            f"`{tokenizer.vocabulary_sha256}`. Exported with TensorFlow {tf.__version__}."
-        )
-        is_rounded = stored_in in ("float16", "int8")
-        yield (
-            f"Matrices are stored in {stored_in}."
-            + " Metrics from training are those of the weights before this rounding." * is_rounded
-        )
-        fields = {name: value for name, value in self.kind.to_dict().items() if name != "labels"}
-        yield "## Kind"
-        yield "\n".join(f"- {name}: {value}" for name, value in fields.items())
-        if specs:
-            yield f"## {'Signature `serving_default`' if is_saved_model else 'Inputs and outputs'}"
-            rows = [
-                f"| {what} | `{name}` | {_describe_type(spec)} |"
-                for what, named in zip(("input", "output"), specs, strict=True)
-                for name, spec in named.items()
-            ]
-            yield "\n".join(["| | name | type |", "|---|---|---|", *rows])
-        if self.kind.labels:
-            yield "## Labels"
-            yield "\n".join(f"- {label}" for label in self.kind.labels)
-        yield "## Metrics"
-        yield _metrics_table(evaluations)
-        yield "## Files"
-        use = " `albert_tf.load` predicts, evaluates and embeds with this folder."
-        place = "This folder" if self.form == "onnx" else "`assets/`"
-        yield (
-            f"{place} holds the config, which also names the kind of the model, and the vocabulary."
-            + use * is_saved_model
-        )
+def _card_sections(
+    exported: Exported, written: Written, form: Form, evaluations: Evaluations
+) -> Iterator[str]:
+    """Yields the paragraphs of the model card, in Markdown."""
+    model, kind, tokenizer = exported.model, exported.kind, exported.tokenizer
+    config, is_saved_model = model.encoder.config, form == "saved_model"
+    stored_in = exported.weights or written.stored_in
+    yield f"# {type(model).__name__}"
+    yield (
+        f"{config.num_hidden_layers} layers of width {config.hidden_size}, "
+        f"{config.num_attention_heads} heads, feed-forward width {config.intermediate_size}, "
+        f"embeddings of width {config.embedding_size}, sharing {config.sharing}, "
+        f"{config.max_position_embeddings} positions; {model.count_params():,} parameters. The "
+        f"vocabulary has {tokenizer.vocab_size:,} pieces, "
+        f"{'lower-cased' if tokenizer.lower_case else 'cased'}; the SHA-256 of its file is "
+        f"`{tokenizer.vocabulary_sha256}`. Exported with TensorFlow {tf.__version__}."
+    )
+    is_rounded = stored_in in ("float16", "int8")
+    yield (
+        f"Matrices are stored in {stored_in}."
+        + " Metrics from training are those of the weights before this rounding." * is_rounded
+    )
+    fields = {name: value for name, value in kind.to_dict().items() if name != "labels"}
+    yield "## Kind"
+    yield "\n".join(f"- {name}: {value}" for name, value in fields.items())
+    if written.inputs:
+        yield f"## {'Signature `serving_default`' if is_saved_model else 'Inputs and outputs'}"
+        rows = [
+            f"| {what} | `{name}` | {_describe_type(spec)} |"
+            for what, named in (("input", written.inputs), ("output", written.outputs))
+            for name, spec in named.items()
+        ]
+        yield "\n".join(["| | name | type |", "|---|---|---|", *rows])
+    if kind.labels:
+        yield "## Labels"
+        yield "\n".join(f"- {label}" for label in kind.labels)
+    yield "## Metrics"
+    yield _metrics_table(evaluations)
+    yield "## Files"
+    use = " `albert_tf.load` predicts, evaluates and embeds with this folder."
+    place = "This folder" if form == "onnx" else "`assets/`"
+    yield (
+        f"{place} holds the config, which also names the kind of the model, and the vocabulary."
+        + use * is_saved_model
+    )
 
 
 def _describe_type(spec: tf.TensorSpec) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf import files
-from albert_tf.export.runtimes import Arrays, Run, numeric, quiet
+from albert_tf.export.runtimes import Arrays, Exported, Run, Written, numeric, quiet
 from albert_tf.export.saved_models import INPUTS, UncheckedModel, input_specs
 from albert_tf.models import AlbertEmbedder, AlbertEncoder, AlbertPretrainer
 from albert_tf.options.parts import Weights
@@ -31,6 +31,13 @@ _FILES = {None: "model.onnx", "float16": "model_fp16.onnx", "int8": "model_quant
 
 # The newest that tf2onnx 1.17 knows.
 _OPSET = 18
+
+
+def write(exported: Exported, folder: str) -> Written:
+    """Writes the file of an exported model into its version folder."""
+    module = onnx_module(exported.model, exported.kind)
+    run = load_onnx(write_onnx(module, folder, exported.weights))
+    return Written("float32", onnx_inputs(module), module.serve.structured_outputs, run)
 
 
 def onnx_module(model: keras.Model, kind: Any = None) -> UncheckedModel:

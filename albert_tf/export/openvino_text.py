@@ -7,13 +7,13 @@ TensorFlow, with the rules that SavedModels for text follow.
 These models need the operators of the package openvino_tokenizers. They check nothing.
 """
 
+import tempfile
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.export.runtimes import convert_to_openvino
 from albert_tf.export.saved_models import trace
 from albert_tf.tokenization import AlbertTokenizer, characters
 from albert_tf.tokenization.graph_normalization import Replacements
@@ -131,3 +131,25 @@ def _convert_packing(
     module = tf.Module()
     module.serve = trace(pack, **{key: tf.TensorSpec(*spec, key) for key, spec in parts.items()})
     return convert_to_openvino(module)
+
+
+def convert_to_openvino(module: tf.Module) -> "openvino.Model":
+    """Converts a module; the inputs and outputs of its `serve` keep their names."""
+    import openvino
+    from openvino import opset15
+    from openvino.frontend.tensorflow import ConversionExtension
+
+    def search(node, right_mode: bool):
+        # TensorFlow leaves out an attribute that has its default.
+        is_int64 = "64" in str(node.get_attribute("out_type", "i32"))
+        found = opset15.search_sorted(node.get_input(0), node.get_input(1), right_mode=right_mode)
+        return opset15.convert(found, "i64" if is_int64 else "i32").outputs()
+
+    # The two forms of `tf.searchsorted`, which the converter does not know.
+    extensions = [
+        ConversionExtension("LowerBound", lambda node: search(node, right_mode=False)),
+        ConversionExtension("UpperBound", lambda node: search(node, right_mode=True)),
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        tf.saved_model.save(module, folder, signatures=module.serve)
+        return openvino.convert_model(folder, extension=extensions)

@@ -2,7 +2,8 @@
 
 import dataclasses
 import importlib.util
-from typing import Literal
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
 
 from albert_tf.errors import InputError
 from albert_tf.options import check_type, option
@@ -12,17 +13,25 @@ FormatName = Literal["albert_tf", "tf1", "brightmart", "hugging_face", "keras_hu
 # Data type of the weights in a checkpoint of Hugging Face's.
 WeightType = Literal["float32", "float16"]
 StrategyName = Literal["one_device", "mirrored", "multi_worker_mirrored", "tpu"]
-# Forms of an exported model, and the data types of its matrices other than that of the computations.
-Form = Literal["saved_model", "tflite", "openvino", "onnx"]
+# Data types of the matrices of an exported model other than that of the computations.
 Weights = Literal["float16", "int8"]
 
-_FORMS_OF_WEIGHTS = {"float16": ["tflite", "onnx"], "int8": ["tflite", "openvino", "onnx"]}
 
-# Modules that write a form. The extra of this package that installs them has the name of the form.
-_MODULES = {
-    "onnx": ("onnx", "onnxruntime", "tf2onnx"),
-    "openvino": ("nncf", "openvino", "openvino_tokenizers"),
+class FormFacts(NamedTuple):
+    """What is known of a form of an exported model without the code that writes it."""
+
+    weights: tuple[Weights, ...] = ()
+    # That write it. The extra of this package that installs them has the name of the form.
+    modules: tuple[str, ...] = ()
+
+
+FORMS: Mapping[str, FormFacts] = {
+    "saved_model": FormFacts(),
+    "tflite": FormFacts(("float16", "int8")),
+    "openvino": FormFacts(("int8",), ("nncf", "openvino", "openvino_tokenizers")),
+    "onnx": FormFacts(("float16", "int8"), ("onnx", "onnxruntime", "tf2onnx")),
 }
+Form = Literal[(*FORMS,)]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -86,8 +95,8 @@ def check_form(form: str, weights: str | None, has_examples: bool = True) -> Non
             "export_weights=int8: for OpenVINO, ranges are estimated on examples; expected a command "
             "with --do_train or --do_eval"
         )
-    forms = _FORMS_OF_WEIGHTS.get(weights, [form])
-    if form not in forms:
+    if weights and weights not in FORMS[form].weights:
+        forms = [name for name, facts in FORMS.items() if weights in facts.weights]
         raise InputError(
             f"export_weights={weights}: expected export_format={' or '.join(forms)}; received {form}"
         )
@@ -96,7 +105,7 @@ def check_form(form: str, weights: str | None, has_examples: bool = True) -> Non
 
 def check_installed(form: str, option_name: str) -> None:
     """Checks that the packages that write a form are installed."""
-    missing = [name for name in _MODULES.get(form, ()) if importlib.util.find_spec(name) is None]
+    missing = [name for name in FORMS[form].modules if importlib.util.find_spec(name) is None]
     if missing:
         raise InputError(
             f"{option_name}={form}: needs {', '.join(missing)}, which cannot be imported: "

@@ -9,7 +9,7 @@ from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter
 
 from albert_tf.errors import StoppedError
-from albert_tf.export.runtimes import write_tflite
+from albert_tf.export.litert import write_tflite
 from tests.export.kinds import OF_NAMES, SINGLE_TEXTS, export_kind, make_model
 from tests.helpers import random_inputs, refused
 

@@ -17,7 +17,6 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data.batches import make_batch
 from albert_tf.errors import InputError, name_place
 from albert_tf.export import export
-from albert_tf.export.exporter import RUNTIME_FORMS
 from albert_tf.export.runtimes import Predict
 from albert_tf.export.saved_models import INPUTS
 from albert_tf.kinds import Kind
@@ -232,7 +231,6 @@ class _Run:
         options = self.options
         # Other formats are converted after this evaluation.
         is_exported = options.export_format == "saved_model"
-        evaluates_file = options.do_eval and options.export_format in RUNTIME_FORMS
         evaluations = {
             "as exported" if is_exported else "before the conversion": metrics,
             "best checkpoint in training": best_metrics(options.output_dir),
@@ -246,7 +244,7 @@ class _Run:
             options.export_weights,
             evaluations={name: values for name, values in evaluations.items() if values},
             calibration=self._calibration_inputs() if options.calibrates else (),
-            evaluate=self._evaluate_exported if evaluates_file else None,
+            evaluate=self._evaluate_exported if options.do_eval else None,
         )
         print("\n".join(f"exported {path}" for path in paths.values()))
 
