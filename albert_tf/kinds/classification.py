@@ -42,6 +42,7 @@ class Classification(ClassificationFlags, LongTextKind):
     """Texts or pairs of texts, with one of several labels. Predictions are logits, float32 (n, k)."""
 
     name: ClassVar = "classification"
+    Result: ClassVar = Classes
 
     metrics: tuple[str, ...] = ("accuracy",)
     # What each label counts in the loss, 1 on average; empty for 1 each.
@@ -87,14 +88,9 @@ class Classification(ClassificationFlags, LongTextKind):
         tables = {"confusion_matrix.tsv": lambda: confusion_matrix(self.labels, ids, predicted)}
         return Quality(metrics, is_collapsed(probabilities, ids, loss), tables)
 
-    def result(self, examples: Sequence[Example], predictions: np.ndarray) -> Classes:
-        """Returns the classes and their probabilities."""
-        probabilities = _probabilities(predictions)
-        return Classes([self.labels[i] for i in probabilities.argmax(axis=-1)], probabilities)
-
-    def outputs(self, outputs: tf.Tensor) -> dict[str, tf.Tensor]:
+    def named(self, predictions: tf.Tensor) -> dict[str, tf.Tensor]:
         """Maps logits (B, k) to `logits`, `probabilities` (B, k) and `label` (B,)."""
-        return class_outputs(self.labels, outputs)
+        return class_outputs(self.labels, predictions)
 
 
 class Scores(NamedTuple):
@@ -113,6 +109,7 @@ class Regression(LongTextKind):
     """Texts or pairs of texts, with a score. Predictions are float32 (n, 1)."""
 
     name: ClassVar = "regression"
+    Result: ClassVar = Scores
 
     metrics: tuple[str, ...] = ("pearson", "spearman")
     # What the model learns is (score - offset) / scale, where scores are too large or too small for it.
@@ -154,15 +151,12 @@ class Regression(LongTextKind):
         metrics = compute_metrics(self.metrics, scores, predicted)
         return Quality({**metrics, "rmse": loss**0.5, "loss": loss})
 
-    def result(self, examples: Sequence[Example], predictions: np.ndarray) -> Scores:
-        return Scores(predictions[:, 0] * np.float32(self.scale) + np.float32(self.offset))
-
     def answers(self, examples, predictions: np.ndarray) -> dict[str, list[float]]:
         return {"prediction": self.result(examples, predictions).score.tolist()}
 
-    def outputs(self, outputs: tf.Tensor) -> dict[str, tf.Tensor]:
+    def named(self, predictions: tf.Tensor) -> dict[str, tf.Tensor]:
         """Maps logits (B, 1) to `logits` (B, 1) and `score` (B,)."""
-        return {"logits": outputs, "score": outputs[:, 0] * self.scale + self.offset}
+        return {"logits": predictions, "score": predictions[:, 0] * self.scale + self.offset}
 
 
 def _parse_weights(text: str, labels: Sequence[str]) -> dict[str, float]:

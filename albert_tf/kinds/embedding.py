@@ -123,9 +123,9 @@ class Embedding(EmbeddingFlags, TextKind):
         values = self.result(examples, predictions) if is_single else _cosines(predictions)
         return {"prediction": values.tolist()}
 
-    def outputs(self, outputs: tf.Tensor) -> dict[str, tf.Tensor]:
+    def named(self, predictions: tf.Tensor) -> dict[str, tf.Tensor]:
         """Returns `embedding` (B, H)."""
-        return {"embedding": outputs}
+        return {"embedding": predictions}
 
     def read_outputs(self, exported: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """Returns the embeddings (B, H) of an exported model."""

@@ -10,7 +10,7 @@ import tensorflow as tf
 from albert_tf.data.fine_tuning import tsv
 from albert_tf.data.fine_tuning.columns import join_labels
 from albert_tf.data.fine_tuning.features import label_ids
-from albert_tf.data.fine_tuning.tables import Table
+from albert_tf.data.fine_tuning.tables import Table, decode
 from albert_tf.data.fine_tuning.tsv import LABEL_SEPARATOR, Example, sort_labels
 from albert_tf.errors import InputError
 from albert_tf.evaluation.metrics import (
@@ -100,22 +100,21 @@ class MultiLabel(LongTextKind):
 
     def result(self, examples: Sequence[Example], predictions: np.ndarray) -> LabelSets:
         """Returns the predicted labels and the probabilities of all labels."""
-        # NumPy's own strings lose NUL at their end.
-        probabilities, labels = _probabilities(predictions), np.array(self.labels, object)
-        chosen = probabilities >= np.array(self._limits, np.float32)
-        return LabelSets([tuple(labels[row].tolist()) for row in chosen], probabilities)
+        found = self.named(tf.constant(predictions))
+        labels = [tuple(filter(None, row)) for row in decode(found["label"].numpy())]
+        return LabelSets(labels, found["probabilities"].numpy())
 
-    def outputs(self, outputs: tf.Tensor) -> dict[str, tf.Tensor]:
+    def named(self, predictions: tf.Tensor) -> dict[str, tf.Tensor]:
         """Maps logits to `logits`, `probabilities` and `label`, (B, k) each.
 
         `label` has the names of the labels whose probabilities reach their thresholds, and "" for others.
         """
-        probabilities = tf.nn.sigmoid(outputs)
+        probabilities = tf.nn.sigmoid(predictions)
         is_chosen = probabilities >= tf.constant(self._limits, tf.float32)
         numbers = tf.range(1, len(self.labels) + 1, dtype=tf.int64)
         names = tf.constant(["", *self.labels])
         return {
-            "logits": outputs,
+            "logits": predictions,
             "probabilities": probabilities,
             "label": tf.gather(names, tf.where(is_chosen, numbers, 0)),
         }

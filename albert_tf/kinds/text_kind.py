@@ -1,5 +1,6 @@
 """What kinds that predict from texts or pairs of texts have in common."""
 
+import abc
 import dataclasses
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
@@ -14,7 +15,7 @@ from albert_tf.data.fine_tuning.features import (
     encode_examples,
     encode_long_texts,
 )
-from albert_tf.data.fine_tuning.tables import ColumnNames, Table
+from albert_tf.data.fine_tuning.tables import ColumnNames, Table, decode
 from albert_tf.data.fine_tuning.tsv import Example, Labels, make_examples
 from albert_tf.errors import InputError
 from albert_tf.kinds.kind import Kind, check_fields, rows_of
@@ -29,6 +30,9 @@ class TextKind(Kind):
 
     reads_pooler: ClassVar = True
     reads_one_sequence: ClassVar = True
+    Result: ClassVar[
+        type
+    ]  # a named tuple of some outputs, which `predict` of a loaded model returns
 
     pairs: bool = False  # whether an example may have two texts
 
@@ -96,6 +100,22 @@ class TextKind(Kind):
 
     def make_model(self, encoder, dropout, seed, dtype) -> AlbertClassifier:
         return AlbertClassifier(encoder, len(self.labels) or 1, dropout, seed, dtype=dtype)
+
+    @abc.abstractmethod
+    def named(self, predictions: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Maps predictions to all that is made of them, by name.
+
+        Exported models return it, and `result`, tables and JSON have parts of it.
+        """
+
+    def outputs(self, outputs: tf.Tensor) -> dict[str, tf.Tensor]:
+        return self.named(outputs)
+
+    def result(self, examples, predictions: np.ndarray) -> Any:
+        """Returns the parts of `named` that `Result` has, strings as lists and numbers as arrays."""
+        found = self.named(tf.constant(predictions))
+        parts = (found[name].numpy() for name in self.Result._fields)
+        return self.Result(*(decode(part) if part.dtype == object else part for part in parts))
 
     def example_of_line(self, fields: Sequence[str]) -> Example:
         pair = "text_a, tab, text_b" if self._least_texts > 1 else "text_a or text_a, tab, text_b"
