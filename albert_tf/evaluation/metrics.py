@@ -12,7 +12,7 @@ import numpy as np
 from scipy import stats
 from sklearn import metrics
 
-from albert_tf.data.fine_tuning.tsv import LABEL_SEPARATOR
+from albert_tf.data.fine_tuning.examples import LABEL_SEPARATOR
 
 Metric = Callable[[np.ndarray, np.ndarray], float]
 

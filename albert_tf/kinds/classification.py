@@ -9,9 +9,14 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf import files
-from albert_tf.data.fine_tuning import tsv
+from albert_tf.data.fine_tuning.examples import (
+    Example,
+    ScoreRange,
+    label_name,
+    quote_names,
+    sort_labels,
+)
 from albert_tf.data.fine_tuning.features import label_ids
-from albert_tf.data.fine_tuning.tsv import Example, label_name, quote_names, sort_labels
 from albert_tf.errors import InputError
 from albert_tf.evaluation.metrics import compute_metrics, confusion_matrix, is_collapsed
 from albert_tf.kinds.kind import Quality
@@ -117,8 +122,8 @@ class Regression(LongTextKind):
     scale: float = 1.0
 
     @property
-    def accepted_labels(self) -> tsv.ScoreRange:
-        return tsv.ScoreRange()
+    def accepted_labels(self) -> ScoreRange:
+        return ScoreRange()
 
     @property
     def loss(self) -> RegressionLoss:

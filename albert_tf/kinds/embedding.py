@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.fine_tuning import tsv
 from albert_tf.data.fine_tuning.columns import find_columns, has_label
+from albert_tf.data.fine_tuning.examples import Example, ScoreRange, make_examples
 from albert_tf.data.fine_tuning.features import (
     Features,
     PairFeatures,
@@ -17,7 +17,6 @@ from albert_tf.data.fine_tuning.features import (
     label_ids,
 )
 from albert_tf.data.fine_tuning.tables import Table
-from albert_tf.data.fine_tuning.tsv import Example, make_examples
 from albert_tf.errors import InputError
 from albert_tf.evaluation.metrics import compute_metrics
 from albert_tf.kinds.kind import Quality, check_fields, rows_of
@@ -47,8 +46,8 @@ class Embedding(EmbeddingFlags, TextKind):
     normalize: bool = True  # to length 1, as in training
 
     @property
-    def accepted_labels(self) -> tsv.ScoreRange:
-        return tsv.ScoreRange()
+    def accepted_labels(self) -> ScoreRange:
+        return ScoreRange()
 
     def read(self, source: Any, split: str) -> list[Example]:
         """Reads rows with two texts and, but for training, a score as the label.

@@ -7,11 +7,10 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.fine_tuning import tsv
 from albert_tf.data.fine_tuning.columns import join_labels
+from albert_tf.data.fine_tuning.examples import LABEL_SEPARATOR, Example, MultiLabels, sort_labels
 from albert_tf.data.fine_tuning.features import label_ids
 from albert_tf.data.fine_tuning.tables import Table, decode
-from albert_tf.data.fine_tuning.tsv import LABEL_SEPARATOR, Example, sort_labels
 from albert_tf.errors import InputError
 from albert_tf.evaluation.metrics import (
     DEFAULT_THRESHOLD,
@@ -52,9 +51,9 @@ class MultiLabel(LongTextKind):
     thresholds: tuple[float, ...] = ()
 
     @property
-    def accepted_labels(self) -> tsv.MultiLabels:
+    def accepted_labels(self) -> MultiLabels:
         """The labels that an example may have any number of."""
-        return tsv.MultiLabels(self.labels or None)
+        return MultiLabels(self.labels or None)
 
     def read(self, source: Any, split: str) -> list[Example]:
         """Reads rows whose labels are a list, or text with `|` between two labels.

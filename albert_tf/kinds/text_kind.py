@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.fine_tuning.columns import find_columns
+from albert_tf.data.fine_tuning.examples import Example, Labels, make_examples
 from albert_tf.data.fine_tuning.features import (
     Features,
     WindowFeatures,
@@ -16,7 +17,6 @@ from albert_tf.data.fine_tuning.features import (
     encode_long_texts,
 )
 from albert_tf.data.fine_tuning.tables import ColumnNames, Table, decode
-from albert_tf.data.fine_tuning.tsv import Example, Labels, make_examples
 from albert_tf.errors import InputError
 from albert_tf.kinds.kind import Kind, check_fields, rows_of
 from albert_tf.models import AlbertClassifier

@@ -58,7 +58,7 @@ def _as_dataset(batches: Sequence[Batch]) -> Any:
     """Returns a dataset with the static sizes that all batches share, as those of the pipeline have."""
     import tensorflow as tf
 
-    from albert_tf.data.batches import computed_batches
+    from albert_tf.data.fine_tuning.batches import computed_batches
 
     signature = {}
     for name, array in batches[0].items():

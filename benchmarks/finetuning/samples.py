@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 Batch = Mapping[str, np.ndarray]
 Activity = Literal["training", "prediction"]
 # How texts come into batches, and what these are padded to.
-#   pipeline: `albert_tf.data.batches`: at random, for prediction of similar length; to little more than
-#     the longest.
+#   pipeline: `albert_tf.data.fine_tuning.batches`: at random, for prediction of similar length; to little
+#     more than the longest.
 #   fixed: the same rows, all to the greatest length.
 #   trainer: to the longest, as transformers' `DataCollatorWithPadding` does, in the order of its Trainer
 #     unless told otherwise: in training at random, in prediction that of the rows.
@@ -53,7 +53,7 @@ def epoch(
 
     Training leaves out what fills no batch; prediction has a smaller last one.
     """
-    from albert_tf.data.batches import evaluation_batches, make_batch, training_batches
+    from albert_tf.data.fine_tuning.batches import evaluation_batches, make_batch, training_batches
 
     if batching in ("trainer", "grouped"):
         plan = _plan(features.example_lengths, activity, batching, batch_size)

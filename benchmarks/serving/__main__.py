@@ -28,7 +28,7 @@ import numpy as np
 
 from albert_tf import command_line, files
 from albert_tf.config import AlbertConfig
-from albert_tf.data.fine_tuning.tsv import Columns, read_examples
+from albert_tf.data.fine_tuning.examples import Columns, read_examples
 from albert_tf.errors import InputError, name_place
 from albert_tf.options import check_ranges, option
 from benchmarks.harness import (

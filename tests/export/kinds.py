@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.batches import make_batch
-from albert_tf.data.fine_tuning.tsv import Example
+from albert_tf.data.fine_tuning.batches import make_batch
+from albert_tf.data.fine_tuning.examples import Example
 from albert_tf.export import export
 from albert_tf.kinds import (
     Classification,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.data.fine_tuning.tsv import Columns, read_examples
+from albert_tf.data.fine_tuning.examples import Columns, read_examples
 from albert_tf.export.openvino_text import add_tokenizer, convert_to_openvino
 from albert_tf.export.saved_models import INPUTS, trace
 from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer, train_vocabulary

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.data.batches import make_batch
+from albert_tf.data.fine_tuning.batches import make_batch
+from albert_tf.data.fine_tuning.examples import Example
 from albert_tf.data.fine_tuning.features import encode_examples
-from albert_tf.data.fine_tuning.tsv import Example
 from albert_tf.export import export_reusable
 from albert_tf.export.reusable import ReusableEncoder
 from albert_tf.models import AlbertEncoder, AlbertPretrainer

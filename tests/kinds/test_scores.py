@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from albert_tf import AlbertClassifier, load_checkpoint
 from albert_tf.conversion import save_model
-from albert_tf.data.fine_tuning.tsv import Example
+from albert_tf.data.fine_tuning.examples import Example
 from albert_tf.kinds import Regression
 from albert_tf.kinds.registry import read_kind
 from albert_tf.losses import batch_loss

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from albert_tf.data.batches import make_batch
+from albert_tf.data.fine_tuning.batches import make_batch
+from albert_tf.data.fine_tuning.examples import Example, ScoreRange
 from albert_tf.data.fine_tuning.features import Features, encode_choices, encode_examples
 from albert_tf.data.fine_tuning.race import examples_of_article
-from albert_tf.data.fine_tuning.tsv import Example, ScoreRange
 from tests.helpers import shared_path
 from tests.parity.difference import Difference, count_unequal
 from tests.parity.original import official_tokenizer, read_json, without_normalization

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from albert_tf.data.fine_tuning.examples import Example
 from albert_tf.data.fine_tuning.task_table import find_task
-from albert_tf.data.fine_tuning.tsv import Example
 from albert_tf.files import to_json
 from albert_tf.tasks.fine_tuning.choices import complete
 from albert_tf.tasks.fine_tuning.data import read_data

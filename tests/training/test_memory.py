@@ -12,7 +12,7 @@ import resource, sys
 import numpy as np
 import tensorflow as tf
 from albert_tf.data.fine_tuning.features import Features
-from albert_tf.data.batches import evaluation_batches, training_batches
+from albert_tf.data.fine_tuning.batches import evaluation_batches, training_batches
 from albert_tf.losses import ClassificationLoss
 from albert_tf.models import AlbertClassifier, AlbertEncoder
 from albert_tf.optimization import Lamb

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.data.batches import computed_batches
+from albert_tf.data.fine_tuning.batches import computed_batches
 from albert_tf.losses import ClassificationLoss, PretrainingLoss, SpanLoss, batch_loss
 from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertPretrainer, AlbertSpanLabeler
 from albert_tf.optimization import Lamb, PolynomialDecayWithWarmup

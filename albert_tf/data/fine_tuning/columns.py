@@ -7,8 +7,8 @@ import string
 from collections.abc import Sequence
 from typing import Any
 
+from albert_tf.data.fine_tuning.examples import LABEL_SEPARATOR, Columns, quote_names
 from albert_tf.data.fine_tuning.tables import Table
-from albert_tf.data.fine_tuning.tsv import LABEL_SEPARATOR, Columns, quote_names
 from albert_tf.errors import InputError
 
 _TEXTS = (

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from albert_tf.data.fine_tuning.tsv import (
+from albert_tf.data.fine_tuning.examples import (
     LABEL_SEPARATOR,
     Example,
     Labels,

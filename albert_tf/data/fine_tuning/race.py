@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from albert_tf import files
-from albert_tf.data.fine_tuning.tsv import Example, Labels, check_label
+from albert_tf.data.fine_tuning.examples import Example, Labels, check_label
 from albert_tf.errors import InputError
 from albert_tf.lazy import LazyModule
 from albert_tf.options import check_layout

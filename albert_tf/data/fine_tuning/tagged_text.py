@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.data.fine_tuning.conll import WORDS, Sentence, is_conll, read_conll
+from albert_tf.data.fine_tuning.examples import Example, check_label
 from albert_tf.data.fine_tuning.features import Features, concatenate, strip_padding
 from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.data.fine_tuning.tags import (
@@ -25,7 +26,6 @@ from albert_tf.data.fine_tuning.tags import (
     tag_words,
     to_bio,
 )
-from albert_tf.data.fine_tuning.tsv import Example, check_label
 from albert_tf.data.fine_tuning.windows import (
     Words,
     chunks,

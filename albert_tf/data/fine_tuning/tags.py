@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple, Self
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.fine_tuning.tsv import check_label
+from albert_tf.data.fine_tuning.examples import check_label
 from albert_tf.errors import InputError
 
 Scheme = Literal["BIO", "BIOES"]

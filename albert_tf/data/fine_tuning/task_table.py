@@ -10,8 +10,8 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from albert_tf.data.fine_tuning.examples import Columns, Example, Labels, ScoreRange, read_examples
 from albert_tf.data.fine_tuning.race import LEVELS, RaceFolders
-from albert_tf.data.fine_tuning.tsv import Columns, Example, Labels, ScoreRange, read_examples
 from albert_tf.errors import InputError
 from albert_tf.lazy import LazyModule
 

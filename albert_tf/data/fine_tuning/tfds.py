@@ -15,10 +15,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from albert_tf import files
+from albert_tf.data.fine_tuning.examples import Example, check_label
 from albert_tf.data.fine_tuning.race import examples_of_article, natural_key
 from albert_tf.data.fine_tuning.tables import decode
 from albert_tf.data.fine_tuning.task_table import Task
-from albert_tf.data.fine_tuning.tsv import Example, check_label
 from albert_tf.errors import InputError
 
 # With pauses of 0, 0.4, 0.8 and 1.6 seconds.

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.batches import ordered
+from albert_tf.data.ordering import ordered
 from albert_tf.data.pretraining.masking import Masker
 from albert_tf.data.pretraining.record_files import RecordFile
 from albert_tf.data.records import RecordSpec

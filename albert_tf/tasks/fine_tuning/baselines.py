@@ -9,8 +9,8 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf import files
+from albert_tf.data.fine_tuning.examples import Example, ScoreRange
 from albert_tf.data.fine_tuning.features import label_ids
-from albert_tf.data.fine_tuning.tsv import Example, ScoreRange
 from albert_tf.errors import InputError, warn
 from albert_tf.evaluation.baselines import Baselines, standard_error
 from albert_tf.kinds import Kind

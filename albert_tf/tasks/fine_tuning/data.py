@@ -10,7 +10,14 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.checkpoints.loading import stored_labels
-from albert_tf.data.fine_tuning import tsv
+from albert_tf.data.fine_tuning.examples import (
+    LABEL_SEPARATOR,
+    Example,
+    Labels,
+    ScoreRange,
+    hold_out,
+    quote_names,
+)
 from albert_tf.data.fine_tuning.features import Features
 from albert_tf.data.fine_tuning.squad_questions import SquadExample, read_squad_tfds
 from albert_tf.data.fine_tuning.tables import ColumnNames
@@ -178,7 +185,7 @@ def _read_own(
         if split == "train":
             kind = kind.fit_labels(examples[split][""], getattr(source, "name", source))
     if options.holds_out:
-        train, dev = tsv.hold_out(
+        train, dev = hold_out(
             examples["train"][""], options.dev_fraction, options.random_seed, bool(kind.labels)
         )
         if kind.labels:
@@ -201,7 +208,7 @@ def _read_own(
 
 def _labels_of(example: Any) -> list[str]:
     label = getattr(example, "label", None)
-    return label.split(tsv.LABEL_SEPARATOR) if isinstance(label, str) else []
+    return label.split(LABEL_SEPARATOR) if isinstance(label, str) else []
 
 
 def _keep_labels(train: list[Any], dev: list[Any]) -> tuple[list[Any], list[Any]]:
@@ -221,9 +228,7 @@ def _warn_of_few_rows(path: str, train: Sequence[Any], has_labels: bool) -> None
     counts = collections.Counter(label for example in train for label in _labels_of(example))
     single = [label for label, count in counts.items() if count == 1]
     if single and has_labels:
-        warn(
-            f"{path}: the model can hardly learn labels of a single row: {tsv.quote_names(single)}"
-        )
+        warn(f"{path}: the model can hardly learn labels of a single row: {quote_names(single)}")
 
 
 def _warn_of_capitals(path: str, labels: Sequence[str]) -> None:
@@ -232,7 +237,7 @@ def _warn_of_capitals(path: str, labels: Sequence[str]) -> None:
         spellings[label.casefold()].append(label)
     for names in spellings.values():
         if len(names) > 1:
-            shown = tsv.quote_names(names)
+            shown = quote_names(names)
             warn(f"{path}: {shown} differ in capitals alone, and count as different labels")
 
 
@@ -265,7 +270,7 @@ def _read_squad_tfds(
     return usable_examples(examples, f"{builder}, {_SQUAD_TFDS_SPLITS[split]}", split)
 
 
-def _read_split(options: FineTuningOptions, task: Task, split: str) -> dict[str, list[tsv.Example]]:
+def _read_split(options: FineTuningOptions, task: Task, split: str) -> dict[str, list[Example]]:
     if options.data_source == "tfds":
         with name_original_files("data_dir"):
             return {
@@ -277,13 +282,13 @@ def _read_split(options: FineTuningOptions, task: Task, split: str) -> dict[str,
     }
 
 
-def _names_of(labels: tsv.Labels) -> tuple[str, ...]:
-    return () if isinstance(labels, tsv.ScoreRange) else tuple(labels)
+def _names_of(labels: Labels) -> tuple[str, ...]:
+    return () if isinstance(labels, ScoreRange) else tuple(labels)
 
 
 def _warn_of_shared_rows(train: Sequence[Any], dev_sets: Mapping[str, Sequence[Any]]) -> None:
     """Counts the dev rows that are training rows, too."""
-    if not isinstance(train[0], tsv.Example):
+    if not isinstance(train[0], Example):
         return
     known = {example.texts for example in train}
     for name, dev in dev_sets.items():

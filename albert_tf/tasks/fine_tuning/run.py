@@ -14,7 +14,7 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.checkpoints.loading import load_checkpoint
 from albert_tf.config import AlbertConfig
-from albert_tf.data.batches import make_batch
+from albert_tf.data.fine_tuning.batches import make_batch
 from albert_tf.errors import InputError, name_place
 from albert_tf.export import export
 from albert_tf.export.runtimes import Predict

@@ -10,7 +10,7 @@ import keras
 from albert_tf import files
 from albert_tf.checkpoints.loading import stored_shape
 from albert_tf.config import AlbertConfig
-from albert_tf.data.batches import training_batches
+from albert_tf.data.fine_tuning.batches import training_batches
 from albert_tf.errors import InputError, name_place, warn
 from albert_tf.model_folder import BEST_DIR, STATE_DIR
 from albert_tf.tasks.common import described_folder, start_or_resume, warn_of_large_batch

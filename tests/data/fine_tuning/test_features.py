@@ -3,9 +3,9 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from albert_tf.data.batches import make_batch, training_batches
+from albert_tf.data.fine_tuning.batches import make_batch, training_batches
+from albert_tf.data.fine_tuning.examples import Example
 from albert_tf.data.fine_tuning.features import encode_choices, encode_examples, encode_pairs
-from albert_tf.data.fine_tuning.tsv import Example
 from albert_tf.tokenization.packing import pack_inputs
 from tests.helpers import refused
 

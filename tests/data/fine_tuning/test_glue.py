@@ -2,8 +2,8 @@ import hashlib
 
 import pytest
 
+from albert_tf.data.fine_tuning.examples import Example, ScoreRange
 from albert_tf.data.fine_tuning.task_table import TASKS, find_task
-from albert_tf.data.fine_tuning.tsv import Example, ScoreRange
 from albert_tf.evaluation.metrics import METRICS
 from albert_tf.tokenization.sentencepiece_tokenizer import normalize_text
 from tests.helpers import refused, shared_path

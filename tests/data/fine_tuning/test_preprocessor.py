@@ -6,10 +6,10 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.data.batches import make_batch
+from albert_tf.data.fine_tuning.batches import make_batch
+from albert_tf.data.fine_tuning.examples import Example
 from albert_tf.data.fine_tuning.features import encode_examples
 from albert_tf.data.fine_tuning.preprocessor import Preprocessor
-from albert_tf.data.fine_tuning.tsv import Example
 from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer, train_vocabulary
 from tests.helpers import refused, tiny_config, write_wordpiece
 from tests.tokenization.conftest import ALPHABETS, WORDS, make_sentences

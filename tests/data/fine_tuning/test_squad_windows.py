@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.data.batches import evaluation_batches
+from albert_tf.data.fine_tuning.batches import evaluation_batches
 from albert_tf.data.fine_tuning.squad_questions import Answer, SquadExample, read_squad
 from albert_tf.data.fine_tuning.squad_windows import encode_windows
 from albert_tf.data.fine_tuning.windows import cut_windows

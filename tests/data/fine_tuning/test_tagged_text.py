@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from albert_tf.data.batches import make_batch
+from albert_tf.data.fine_tuning.batches import make_batch
 from albert_tf.data.fine_tuning.tables import ColumnNames, Table
 from albert_tf.data.fine_tuning.tagged_text import (
     TaggedText,

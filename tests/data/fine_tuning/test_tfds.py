@@ -4,10 +4,10 @@ import sys
 
 import pytest
 
+from albert_tf.data.fine_tuning.examples import Example
 from albert_tf.data.fine_tuning.race import examples_of_article
 from albert_tf.data.fine_tuning.task_table import find_task, select_level
 from albert_tf.data.fine_tuning.tfds import read_tfds
-from albert_tf.data.fine_tuning.tsv import Example
 from albert_tf.errors import InputError
 from tests.data.fine_tuning.test_glue import read
 from tests.data.race_folder import make_article

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.fine_tuning.features import Features
+from albert_tf.data.ordering import ordered
 from albert_tf.errors import InputError
 
 
@@ -160,15 +161,6 @@ def computed_batches(
         }
 
     return ordered(plan.map(batch_of))
-
-
-def ordered(dataset: tf.data.Dataset) -> tf.data.Dataset:
-    """Prefetches batches and fixes their order, for any number of workers."""
-    options = tf.data.Options()
-    options.deterministic = True
-    # Each worker takes its share of every batch, so that the batches don't depend on their number.
-    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
-    return dataset.prefetch(tf.data.AUTOTUNE).with_options(options)
 
 
 def _check_not_empty(features: Features, purpose: str) -> None:

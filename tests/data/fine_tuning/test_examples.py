@@ -2,7 +2,7 @@
 
 import pytest
 
-from albert_tf.data.fine_tuning.tsv import Columns, Example, hold_out, read_examples
+from albert_tf.data.fine_tuning.examples import Columns, Example, hold_out, read_examples
 from tests.helpers import refused
 
 NAMED = Columns(label="label", text_a="first")

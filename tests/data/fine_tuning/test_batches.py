@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.data.batches import (
+from albert_tf.data.fine_tuning.batches import (
     evaluation_batches,
     make_batch,
     padded_length,
