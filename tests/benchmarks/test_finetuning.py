@@ -5,7 +5,7 @@ from benchmarks.finetuning import __main__ as benchmark
 from benchmarks.finetuning import samples
 from benchmarks.finetuning.candidates import OURS
 from tests.benchmarks.samples import cells_of, rounds_of
-from tests.data.test_batches import make_features
+from tests.data.fine_tuning.test_batches import make_features
 
 B, COUNT, LONGEST = 3, 50, 17
 

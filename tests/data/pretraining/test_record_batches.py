@@ -13,7 +13,7 @@ from albert_tf.data.pretraining.record_batches import (
 )
 from albert_tf.data.pretraining.record_files import count_records
 from albert_tf.data.records import Feature, RecordSpec
-from tests.data.test_batches import take as take_batches
+from tests.data.fine_tuning.test_batches import take as take_batches
 
 SIZES = {"a": 203, "b": 5, "c": 128}
 TOTAL = sum(SIZES.values())
