@@ -97,7 +97,7 @@ def embed() -> None:
         {command} --model=pretrained --normalize --export_dir=exported
     """
     with command_line.quiet_start():
-        from albert_tf.tasks.model_options import EmbeddingOptions
+        from albert_tf.tasks.embedding_options import EmbeddingOptions
     main = "model input_file output_file pooling normalize max_seq_length export_dir"
     command_line.run(EmbeddingOptions, "albert_tf.tasks.embedding", embed.__doc__, main.split())
 
@@ -112,7 +112,7 @@ def convert() -> None:
             --to=hugging_face --output_checkpoint=albert_base_hugging_face
     """
     with command_line.quiet_start():
-        from albert_tf.tasks.model_options import ConversionOptions
+        from albert_tf.tasks.conversion_options import ConversionOptions
     main = (
         "init_checkpoint to output_checkpoint albert_config_file spm_model_file vocab_file "
         "do_lower_case output_dtype"

@@ -5,7 +5,7 @@ import hashlib
 import os
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import numpy as np
@@ -14,19 +14,16 @@ import tensorflow as tf
 from albert_tf import files, folders
 from albert_tf._version import __version__
 from albert_tf.checkpoints import hugging_face
-from albert_tf.checkpoints.hugging_face_reader import WEIGHTS_FILE, FolderReader
-from albert_tf.checkpoints.loading import LoadReport, load_reader, open_checkpoint, variables_of
+from albert_tf.checkpoints.heads import ARCHITECTURES, Head, class_name
+from albert_tf.checkpoints.hugging_face_reader import WEIGHTS_FILE
+from albert_tf.checkpoints.loading import LoadReport, load_stored, variables_of
 from albert_tf.checkpoints.names import grouped_config, stored_as_original
 from albert_tf.checkpoints.safetensors_files import write_tensors
-from albert_tf.checkpoints.tensors import (
-    TensorReader,
-    tensors_of,
-    variables_by_path,
-    write_checkpoint,
-)
+from albert_tf.checkpoints.stored_model import StoredModel
+from albert_tf.checkpoints.tensors import tensors_of, variables_by_path, write_checkpoint
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, name_place
-from albert_tf.model_folder import CONFIG_FILE, OWN, TRAINED_LAYERS, write_config
+from albert_tf.model_folder import OWN, TRAINED_LAYERS, write_config
 from albert_tf.models import (
     AlbertClassifier,
     AlbertConditionalSpanLabeler,
@@ -43,22 +40,6 @@ from albert_tf.options.parts import WeightType
 CARD_FILE = "README.md"
 
 
-class _Architecture(NamedTuple):
-    """A class of `transformers` for each type of model, and our model for it.
-
-    Attributes:
-        model: class of our model.
-        hub_task: the Hub's name for what it does.
-        has_pooler: whether theirs always has a pooler.
-        options: arguments that our model always has, which are its attributes, too.
-    """
-
-    model: type[BaseModel]
-    hub_task: str
-    has_pooler: bool = False
-    options: Mapping[str, Any] = {}
-
-
 # The kinds that they have -> the meaning of the outputs, there.
 _PROBLEM_TYPES: Mapping[str, hugging_face.ProblemType | None] = {
     "classification": "single_label_classification",
@@ -67,15 +48,18 @@ _PROBLEM_TYPES: Mapping[str, hugging_face.ProblemType | None] = {
     **dict.fromkeys(("embedding", "multiple_choice", "question_answering", "token_classification")),
 }
 _DROPOUT_MODELS = AlbertClassifier | AlbertMultipleChoice | AlbertTokenClassifier
-# By the names of the classes after `Albert` and `Bert`.
-_ARCHITECTURES = {
-    "Model": _Architecture(AlbertEncoder, "feature-extraction"),
-    "ForPreTraining": _Architecture(AlbertPretrainer, "fill-mask", True, {"sentence_head": True}),
-    "ForMaskedLM": _Architecture(AlbertPretrainer, "fill-mask", False, {"sentence_head": False}),
-    "ForSequenceClassification": _Architecture(AlbertClassifier, "text-classification", True),
-    "ForTokenClassification": _Architecture(AlbertTokenClassifier, "token-classification"),
-    "ForMultipleChoice": _Architecture(AlbertMultipleChoice, "multiple-choice", True),
-    "ForQuestionAnswering": _Architecture(AlbertSpanLabeler, "question-answering"),
+# All models that checkpoints hold, by the names in `albert_tf.checkpoints.heads`.
+_MODELS: Mapping[str, type[BaseModel]] = {
+    model.NAME: model
+    for model in (
+        AlbertEncoder,
+        AlbertPretrainer,
+        AlbertClassifier,
+        AlbertTokenClassifier,
+        AlbertMultipleChoice,
+        AlbertSpanLabeler,
+        AlbertConditionalSpanLabeler,
+    )
 }
 
 
@@ -85,54 +69,23 @@ def load_model(config: AlbertConfig, path: str) -> tuple[keras.Model, LoadReport
     `config` is the encoder's, brightmart's as it was published; `path` is as for `load_checkpoint`, which
     raises the same errors. Nothing of the model may be missing.
     """
-    reader = open_checkpoint(path)
-    is_theirs = reader.format_name == "hugging_face"
-    make = _make_hugging_face_model if is_theirs else _make_model
-    with name_place(reader.prefix):
-        model = make(reader.adapted_config(config), reader)
-    return model, load_reader(model, reader)
+    return read_model(config, StoredModel.at(path))
 
 
-def _make_model(config: AlbertConfig, reader: TensorReader) -> keras.Model:
-    holds = reader.holds
-    encoder = AlbertEncoder(config, with_pooler=holds("albert_encoder/pooler/dense/bias"))
-    if holds("albert_pretrainer/masked_lm_head/output_bias"):
-        sentence_head = holds("albert_pretrainer/sentence_order_head/dense/bias")
-        return AlbertPretrainer(encoder, sentence_head)
-    for classifier in (AlbertClassifier, AlbertTokenClassifier):
-        if holds(classifier.HEAD_BIAS):
-            (num_classes,) = reader.shape(reader.layout(classifier.HEAD_BIAS))
-            return classifier(encoder, num_classes)
-    if holds("albert_multiple_choice/head/dense/bias"):
-        return AlbertMultipleChoice(encoder)
-    if holds("albert_span_labeler/span_head/dense/bias"):
-        return AlbertSpanLabeler(encoder)
-    if holds("albert_conditional_span_labeler/conditional_span_head/start_logits/bias"):
-        return AlbertConditionalSpanLabeler(encoder)
-    return encoder
+def class_of(head: Head) -> type[BaseModel]:
+    """Returns the class of a stored model."""
+    return _MODELS[head.model]
 
 
-def _make_hugging_face_model(config: AlbertConfig, reader: FolderReader) -> keras.Model:
-    """Makes the model of a folder; raises an `InputError` if we have no such model."""
-    name, model_type = reader.config.architecture, reader.config.model_type
-    architectures = {
-        _class_name(model_type, end): architecture for end, architecture in _ARCHITECTURES.items()
-    }
-    if name not in architectures:
-        raise InputError(
-            f"{CONFIG_FILE}: architecture {name!r} is not one of {', '.join(architectures)}"
-        )
-    model_class, _, has_pooler, options = architectures[name]
-    with_pooler = has_pooler or reader.holds("albert_encoder/pooler/dense/bias")
-    encoder = AlbertEncoder(config, with_pooler)
-    if model_class is AlbertEncoder:
-        return encoder
-    options = dict(options)
-    if model_class.HEAD_BIAS is not None:
-        options["num_classes"] = len(reader.config.labels)
-    if issubclass(model_class, _DROPOUT_MODELS):
-        options["dropout"] = reader.config.classifier_dropout
-    return model_class(encoder, **options)
+def read_model(config: AlbertConfig, stored: StoredModel) -> tuple[keras.Model, LoadReport]:
+    """Makes and loads a stored model, as `load_model` does, with a config that may have another depth."""
+    head = stored.head
+    with name_place(stored.reader.prefix):
+        encoder = AlbertEncoder(stored.reader.adapted_config(config), head.with_pooler)
+        model = encoder
+        if class_of(head) is not AlbertEncoder:
+            model = class_of(head)(encoder, **head.arguments)
+    return model, load_stored(model, stored, may_lack=False)
 
 
 def architecture_of(model: keras.Model, kind: Any = None) -> str:
@@ -145,15 +98,12 @@ def architecture_of(model: keras.Model, kind: Any = None) -> str:
     config = _encoder_of(model).config
     model_type = hugging_face.model_type_of(config)
     hugging_face.equivalent_config(config, model_type)
-    for end, (model_class, _, _, options) in _ARCHITECTURES.items():
-        is_same = all(getattr(model, name, None) == value for name, value in options.items())
-        if type(model) is model_class and is_same:
-            return _class_name(model_type, end)
+    for end, architecture in ARCHITECTURES.items():
+        arguments = architecture.arguments.items()
+        is_same = all(getattr(model, name, None) == value for name, value in arguments)
+        if type(model) is _MODELS[architecture.model] and is_same:
+            return class_name(model_type, end)
     raise InputError(f"{type(model).__name__}: Hugging Face has no model with such a head")
-
-
-def _class_name(model_type: hugging_face.ModelType, end: str) -> str:
-    return f"{model_type.capitalize()}{end}"
 
 
 def save_model(
@@ -242,7 +192,7 @@ def _model_card(model: keras.Model, config: Mapping[str, Any], dtype: WeightType
     metadata = ["library_name: albert_tf"]
     if is_theirs:
         end = architecture.removeprefix(config["model_type"].capitalize())
-        task = _ARCHITECTURES[end].hub_task
+        task = ARCHITECTURES[end].hub_task
         metadata = ["library_name: transformers", f"pipeline_tag: {task}"]
     readers = "`albert_tf.load`" + (" and `transformers.AutoModel` read" if is_theirs else " reads")
     sharing = "" if config["model_type"] == "bert" else ", whose weights they share"

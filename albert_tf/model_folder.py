@@ -13,12 +13,14 @@ weights, what describes the state of a run and an exported model. The key `alber
 so that files that are damaged, or do not belong together, are refused.
 """
 
+import dataclasses
+import functools
 import hashlib
 import json
 import os
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 from albert_tf import files, folders
 from albert_tf._version import __version__
@@ -59,11 +61,6 @@ def is_state(path: str) -> bool:
     return _STATE.fullmatch(os.path.basename(path)) is not None
 
 
-def folder_of(path: str) -> str:
-    """Returns the folder whose files describe a model, given by folder, file or prefix."""
-    return path.rstrip("/") if tf.io.gfile.isdir(path) else os.path.dirname(path)
-
-
 def read_values(path: str) -> Any:
     """Returns the content of a `config.json`, without our key if others have saved it again."""
     values = files.read_json(path)
@@ -84,17 +81,59 @@ def read_values(path: str) -> Any:
     return values
 
 
-def read_advice(path: str) -> dict[str, Any]:
-    """Returns the keys of a config that say how to use pre-trained weights, with their values."""
-    values = read_values(path)
-    return {key: values[key] for key in (RECOMMENDED_RATE, TRAINED_LAYERS) if key in values}
+@dataclasses.dataclass(frozen=True)
+class ModelFolder:
+    """A folder with files of a model, whose `config.json` is read and checked once.
+
+    Attributes:
+        path: its path.
+    """
+
+    path: str
+
+    @classmethod
+    def of(cls, path: str) -> Self:
+        """Returns the folder whose files describe a model, given by folder, file or prefix."""
+        return cls(path.rstrip("/") if tf.io.gfile.isdir(path) else os.path.dirname(path))
+
+    @property
+    def config_file(self) -> str:
+        """The path of its `config.json`, also if there is none."""
+        return os.path.join(self.path, CONFIG_FILE)
+
+    def holds(self, name: str) -> bool:
+        """Returns whether there is a file or a folder with a name."""
+        return tf.io.gfile.exists(os.path.join(self.path, name))
+
+    @functools.cached_property
+    def values(self) -> Any:
+        """The content of its `config.json`, see `read_values`."""
+        return read_values(self.config_file)
+
+    @functools.cached_property
+    def own(self) -> Mapping[str, Any]:
+        """The values under our key; none if there are none."""
+        values = self.values if self.holds(CONFIG_FILE) else {}
+        return values.get(OWN, {}) if isinstance(values, Mapping) else {}
+
+    def stored_sum(self, name: str) -> str | None:
+        """Returns the SHA-256 that a file should have; None if that is not known."""
+        return self.own.get(_SHA256, {}).get(name)
+
+    def check_sum(self, path: str) -> str:
+        """Returns the SHA-256 of a file in the folder, which has to be the one in the config."""
+        received, expected = files.sha256(path), self.stored_sum(os.path.basename(path))
+        if expected not in (None, received):
+            raise InputError(
+                f"{path}: has the SHA-256 {received}; {CONFIG_FILE} next to it says {expected}: the "
+                "file is damaged or of another model"
+            )
+        return received
 
 
 def read_own(folder: str) -> Mapping[str, Any]:
     """Returns the values under our key in the config of a folder; none if there are none."""
-    path = os.path.join(folder, CONFIG_FILE)
-    values = read_values(path) if tf.io.gfile.exists(path) else {}
-    return values.get(OWN, {}) if isinstance(values, Mapping) else {}
+    return ModelFolder(folder).own
 
 
 def write_config(
@@ -112,23 +151,6 @@ def replace_own(folder: str, **changes: Any) -> None:
     values = dict(read_values(os.path.join(folder, CONFIG_FILE)))
     own = {**values.pop(OWN), **changes}
     write_config(folder, values, own, own[_SHA256])
-
-
-def stored_sum(folder: str, name: str) -> str | None:
-    """Returns the SHA-256 that a file of a folder should have; None if that is not known."""
-    return read_own(folder).get(_SHA256, {}).get(name)
-
-
-def check_sum(path: str) -> str:
-    """Returns the SHA-256 of a file in a model's folder, which has to be the one in its config."""
-    received = files.sha256(path)
-    expected = stored_sum(os.path.dirname(path), os.path.basename(path))
-    if expected not in (None, received):
-        raise InputError(
-            f"{path}: has the SHA-256 {received}; {CONFIG_FILE} next to it says {expected}: the file is "
-            "damaged or of another model"
-        )
-    return received
 
 
 def _has_checksum(values: Mapping[str, Any]) -> bool:

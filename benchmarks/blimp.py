@@ -23,12 +23,13 @@ with command_line.quiet_start():
 
     import albert_tf
     from albert_tf import files
-    from albert_tf.conversion import load_model
+    from albert_tf.checkpoints.stored_model import StoredModel
+    from albert_tf.conversion import read_model
     from albert_tf.data.pretraining.input_files import decompress, find_files
     from albert_tf.errors import InputError, name_place
     from albert_tf.options import check_ranges, option
-    from albert_tf.sources import find_model
-    from albert_tf.tasks.conversion import CheckpointOptions, find_companions
+    from albert_tf.tasks.companions import find_companions
+    from albert_tf.tasks.conversion_options import CheckpointOptions
     from albert_tf.tokenization import Tokenizer
     from benchmarks.harness import markdown_table, processor
 
@@ -63,15 +64,18 @@ class BlimpOptions(CheckpointOptions):
 def load_pretrained(options: CheckpointOptions) -> tuple[keras.Model, Tokenizer]:
     """Loads a model as `albert_tf.load` names it, with the heads that it has, and its tokenizer."""
     with name_place("--init_checkpoint"):
-        options = dataclasses.replace(options, init_checkpoint=find_model(options.init_checkpoint))
-    config, tokenizer = find_companions(options)
+        stored = StoredModel.find(options.init_checkpoint)
+    described = stored.described_by(options.albert_config_file)
+    config, tokenizer = find_companions(
+        described, options.num_hidden_layers, given_vocabulary=options.given_vocabulary
+    )
     if tokenizer is None:
         raise InputError(
             "expected --spm_model_file or --vocab_file; there is no vocabulary next to "
             f"--init_checkpoint={options.init_checkpoint}"
         )
     with name_place("--init_checkpoint"):
-        model, _ = load_model(config, options.init_checkpoint)
+        model, _ = read_model(config, stored)
     return model, tokenizer
 
 

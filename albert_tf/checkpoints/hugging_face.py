@@ -15,8 +15,8 @@ from typing import Any, Literal, Self, get_args
 from albert_tf.checkpoints.names import grouped_config, make_layout, read_rows
 from albert_tf.checkpoints.tensors import Layout, stored_by_path
 from albert_tf.config import LAYER_NORM_EPSILON, AlbertConfig
-from albert_tf.errors import InputError, name_place
-from albert_tf.model_folder import OWN, read_values
+from albert_tf.errors import InputError
+from albert_tf.model_folder import OWN
 
 ModelType = Literal["albert", "bert", "albert_tf"]
 ProblemType = Literal["single_label_classification", "multi_label_classification", "regression"]
@@ -115,13 +115,6 @@ class HuggingFaceConfig:
     def model_type(self) -> ModelType:
         """Which of their models this is."""
         return OWN if self.is_own else model_type_of(self.encoder)
-
-    @classmethod
-    def from_json_file(cls, path: str) -> Self:
-        """Reads a `config.json`."""
-        values = read_values(path)
-        with name_place(path):
-            return cls.from_dict(values)
 
     @classmethod
     def from_dict(cls, values: Any) -> Self:

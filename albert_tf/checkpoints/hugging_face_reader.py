@@ -12,7 +12,6 @@ import os
 from collections.abc import Mapping
 
 import numpy as np
-import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.checkpoints import hugging_face
@@ -20,12 +19,13 @@ from albert_tf.checkpoints.safetensors_files import FLOATS, IGNORED, read_tensor
 from albert_tf.checkpoints.tensors import TensorReader
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.model_folder import CONFIG_FILE, OWN, check_sum
+from albert_tf.model_folder import CONFIG_FILE, OWN, ModelFolder
 from albert_tf.options import check_layout
 
 WEIGHTS_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
 _PICKLE_FILE = "pytorch_model.bin"
+_WEIGHTS_FILES = (WEIGHTS_FILE, INDEX_FILE, _PICKLE_FILE)
 # `weights_only` runs no code; `clone` separates tensors that share memory, which the format forbids.
 _UNPICKLE = (
     """python -c "import torch, safetensors.torch as s; s.save_file({k: v.clone() for k, v in """
@@ -44,53 +44,50 @@ _COPIES = {
 _RENAMED = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 
 
-def is_folder(path: str) -> bool:
-    """Returns whether a path is a Hugging Face folder, complete or not, or weights in one."""
-    names = (WEIGHTS_FILE, INDEX_FILE, _PICKLE_FILE)
-    if os.path.basename(path) in names:
+def is_weights_file(path: str) -> bool:
+    """Returns whether a path is that of weights in a Hugging Face folder."""
+    return os.path.basename(path) in _WEIGHTS_FILES
+
+
+def is_folder(folder: ModelFolder) -> bool:
+    """Returns whether a folder is Hugging Face's, complete or not."""
+    if any(map(folder.holds, _WEIGHTS_FILES)):
         return True
-    if any(tf.io.gfile.exists(os.path.join(path, name)) for name in names):
-        return True
-    config_file = os.path.join(path, CONFIG_FILE)
     return (
-        tf.io.gfile.exists(config_file)
-        and not files.matches(path, "*.index")  # of TensorFlow's checkpoints
-        and hugging_face.is_hugging_face(files.read_json(config_file))
+        folder.holds(CONFIG_FILE)
+        and not files.matches(folder.path, "*.index")  # of TensorFlow's checkpoints
+        and hugging_face.is_hugging_face(folder.values)
     )
 
 
-def _check_folder(directory: str) -> None:
-    """Raises an `InputError` if a path that `is_folder` accepts has no weights that we can read."""
-    name = os.path.basename(directory)
+def check_weights(path: str) -> None:
+    """Raises an `InputError` if a Hugging Face folder has no weights that we can read, or is a file."""
+    name, folder = os.path.basename(path), ModelFolder(path)
     if name in (WEIGHTS_FILE, INDEX_FILE):
-        raise InputError(f"{directory}: expected the folder that holds {CONFIG_FILE} and it")
-    weights = (WEIGHTS_FILE, INDEX_FILE)
-    if any(tf.io.gfile.exists(os.path.join(directory, name)) for name in weights):
+        raise InputError(f"{path}: expected the folder that holds {CONFIG_FILE} and it")
+    if any(map(folder.holds, (WEIGHTS_FILE, INDEX_FILE))):
         return
-    if name == _PICKLE_FILE or tf.io.gfile.exists(os.path.join(directory, _PICKLE_FILE)):
+    if name == _PICKLE_FILE or folder.holds(_PICKLE_FILE):
         raise InputError(
-            f"{directory}: {_PICKLE_FILE} is a pickle, which can run any code; expected {WEIGHTS_FILE}. "
+            f"{path}: {_PICKLE_FILE} is a pickle, which can run any code; expected {WEIGHTS_FILE}. "
             f"With PyTorch installed, this command converts it in its folder: {_UNPICKLE}"
         )
-    raise InputError(f"{directory}: holds a {CONFIG_FILE} and no weights; expected {WEIGHTS_FILE}")
+    raise InputError(f"{path}: holds a {CONFIG_FILE} and no weights; expected {WEIGHTS_FILE}")
 
 
 class FolderReader(TensorReader):
-    """Reads a Hugging Face folder."""
+    """Reads a Hugging Face folder, given its config."""
 
     format_name = "hugging_face"
     description = "Hugging Face"
 
-    def __init__(self, directory: str):
-        _check_folder(directory)
-        self.config = hugging_face.HuggingFaceConfig.from_json_file(
-            os.path.join(directory, CONFIG_FILE)
-        )
+    def __init__(self, folder: ModelFolder, config: hugging_face.HuggingFaceConfig):
+        self.config = config
         self.sha256: dict[str, str] = {}
-        self._tensors = self._read_tensors(directory)
-        self._drop_copies(directory)
+        self._tensors = self._read_tensors(folder)
+        self._drop_copies(folder.path)
         self._drop_identity()
-        super().__init__(directory, self._tensors)
+        super().__init__(folder.path, self._tensors)
         model_type = self.config.model_type
         self.layout = hugging_face.layout_of(model_type)
         if model_type == OWN:
@@ -145,23 +142,23 @@ class FolderReader(TensorReader):
                     f"{CONFIG_FILE} has {name} {value!r}; the model's config has {ours[name]!r}"
                 )
 
-    def _read_tensors(self, directory: str) -> dict[str, np.ndarray]:
+    def _read_tensors(self, folder: ModelFolder) -> dict[str, np.ndarray]:
         """Returns the tensors of the folder's single file or, without it, of the files in its index."""
-        if tf.io.gfile.exists(os.path.join(directory, WEIGHTS_FILE)):
-            return self._read_file(directory, WEIGHTS_FILE)
-        path = os.path.join(directory, INDEX_FILE)
+        if folder.holds(WEIGHTS_FILE):
+            return self._read_file(folder, WEIGHTS_FILE)
+        path = os.path.join(folder.path, INDEX_FILE)
         file_of = _read_index(path)
         tensors: dict[str, np.ndarray] = {}
         for file in sorted(set(file_of.values())):
-            tensors |= self._read_file(directory, file)
+            tensors |= self._read_file(folder, file)
         for name, file in file_of.items():
             if _present_name(name) not in tensors and not name.endswith(IGNORED):
                 raise InputError(f"{path}: lists '{name}' in {file}, which does not hold it")
         return tensors
 
-    def _read_file(self, directory: str, name: str) -> dict[str, np.ndarray]:
-        path = os.path.join(directory, name)
-        self.sha256[name] = check_sum(path)
+    def _read_file(self, folder: ModelFolder, name: str) -> dict[str, np.ndarray]:
+        path = os.path.join(folder.path, name)
+        self.sha256[name] = folder.check_sum(path)
         tensors = read_tensors(path, FLOATS)
         return {_present_name(name): tensor for name, tensor in tensors.items()}
 

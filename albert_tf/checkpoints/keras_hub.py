@@ -23,7 +23,7 @@ from albert_tf.checkpoints.names import grouped_config, make_layout, read_rows
 from albert_tf.checkpoints.tensors import TensorReader
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, name_place
-from albert_tf.model_folder import CONFIG_FILE
+from albert_tf.model_folder import CONFIG_FILE, ModelFolder
 
 _WEIGHTS_FILE, _HEAD_FILE = "model.weights.h5", "task.weights.h5"
 
@@ -121,10 +121,10 @@ def config_from_dict(values: Mapping[str, Any]) -> AlbertConfig:
 _DAMAGES = (EOFError, KeyError, OSError, RuntimeError, TypeError, ValueError)
 
 
-def is_preset(folder: str) -> bool:
+def is_preset(folder: ModelFolder) -> bool:
     """Returns whether a folder is a preset of KerasHub with weights."""
-    paths = [os.path.join(folder, name) for name in (CONFIG_FILE, _WEIGHTS_FILE)]
-    return all(map(tf.io.gfile.exists, paths)) and is_keras_hub(files.read_json(paths[0]))
+    is_complete = all(map(folder.holds, (CONFIG_FILE, _WEIGHTS_FILE)))
+    return is_complete and is_keras_hub(folder.values)
 
 
 class KerasHubReader(TensorReader):
@@ -136,16 +136,14 @@ class KerasHubReader(TensorReader):
     is_no_weight = staticmethod(_is_no_weight)
     layout = staticmethod(make_layout(read_rows(_TABLE), _ENDS, "KerasHub's"))
 
-    def __init__(self, folder: str):
-        config_file, *weights = (
-            os.path.join(folder, name) for name in (CONFIG_FILE, _WEIGHTS_FILE, _HEAD_FILE)
-        )
-        with name_place(config_file):
-            self.config = config_from_dict(files.read_json(config_file))
+    def __init__(self, folder: ModelFolder):
+        with name_place(folder.config_file):
+            self.config = config_from_dict(folder.values)
         tensors: dict[str, np.ndarray] = {}
-        for path in filter(tf.io.gfile.exists, weights):
+        for name in filter(folder.holds, (_WEIGHTS_FILE, _HEAD_FILE)):
+            path = os.path.join(folder.path, name)
             tensors |= _read_weights(files.read_bytes(path), path)
-        super().__init__(folder, tensors)
+        super().__init__(folder.path, tensors)
 
     def check_config(self, config: AlbertConfig) -> None:
         """Raises an `InputError` if a config is of another model than the files, or one they cannot hold.

@@ -1,60 +1,15 @@
-"""Opens checkpoints of all formats, and loads them into models."""
+"""Loads checkpoints of all formats into models, and reports what was read and what is missing."""
 
 import dataclasses
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import keras
-import tensorflow as tf
 
-from albert_tf.checkpoints import keras_hub
-from albert_tf.checkpoints.hugging_face import HuggingFaceConfig, is_hugging_face
-from albert_tf.checkpoints.hugging_face_reader import FolderReader, is_folder
-from albert_tf.checkpoints.names import SHARED, BrightmartReader, OriginalReader
-from albert_tf.checkpoints.tensors import (
-    StateReader,
-    Stored,
-    TensorReader,
-    assign,
-    find_checkpoint,
-    open_tensors,
-    strip_scope,
-    variables_by_path,
-)
-from albert_tf.config import ALBERT_CONFIG_FILE, AlbertConfig
+from albert_tf.checkpoints.stored_model import StoredModel
+from albert_tf.checkpoints.tensors import Stored, TensorReader, assign, variables_by_path
+from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, name_place, warn
-from albert_tf.model_folder import CONFIG_FILE, TRAINED_LAYERS, folder_of, is_state, read_values
 from albert_tf.options.parts import FormatName
-from albert_tf.sources import find_model
-
-# What names begin with -> whose checkpoint of TensorFlow it is.
-_TENSORFLOW_READERS = {SHARED: BrightmartReader, "bert/": OriginalReader}
-# All that can be read, for messages.
-_FORMATS = "; ".join(
-    reader.description
-    for reader in (FolderReader, *_TENSORFLOW_READERS.values(), keras_hub.KerasHubReader)
-)
-
-
-def open_checkpoint(path: str) -> TensorReader:
-    """Opens a checkpoint; its files and the names of its tensors tell its format."""
-    if keras_hub.is_preset(path):
-        return keras_hub.KerasHubReader(path)
-    if is_state(path):
-        return StateReader(path)
-    return FolderReader(path) if is_folder(path) else _open_tensorflow(find_checkpoint(path))
-
-
-def _open_tensorflow(prefix: str) -> TensorReader:
-    tensors = open_tensors(prefix)
-    names = [*map(strip_scope, tensors.get_variable_to_shape_map())]
-    for start, reader_class in _TENSORFLOW_READERS.items():
-        if any(name.startswith(start) for name in names):
-            return reader_class(prefix, tensors)
-    raise InputError(
-        f"{prefix}: holds '{min(names, default='nothing')}'; expected a model in one of these formats: "
-        f"{_FORMATS}"
-    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,14 +60,6 @@ class LoadReport:
             )
 
 
-def find_config(path: str) -> str | None:
-    """Returns the config file beside a checkpoint (a folder or a prefix), for `read_config`."""
-    folder = folder_of(path)
-    hub_config = os.path.join("assets", ALBERT_CONFIG_FILE)  # of TensorFlow Hub's modules
-    paths = [os.path.join(folder, name) for name in (ALBERT_CONFIG_FILE, CONFIG_FILE, hub_config)]
-    return next(filter(tf.io.gfile.exists, paths), None)
-
-
 def read_config(path: str) -> AlbertConfig:
     """Reads a published `albert_config.json`, or the `config.json` of Hugging Face or KerasHub.
 
@@ -121,38 +68,14 @@ def read_config(path: str) -> AlbertConfig:
     Raises:
         InputError: the file cannot be read or does not describe a model that we have.
     """
-    return _read_config(path)[0]
+    return StoredModel.of_config(path).config
 
 
-def read_trained_layers(path: str) -> list[int]:
-    """Returns the numbers of layers that a model was trained with, given its config.
-
-    It reads the same files as `read_config`, and raises the same errors.
-    """
-    return _read_config(path)[1]
-
-
-def _read_config(path: str) -> tuple[AlbertConfig, list[int]]:
-    """Returns a config, and the numbers of layers that its model was trained with."""
-    values = read_values(path)
-    with name_place(path):
-        if is_hugging_face(values):
-            config = HuggingFaceConfig.from_dict(values).encoder
-        elif keras_hub.is_keras_hub(values):
-            config = keras_hub.config_from_dict(values)
-        else:
-            config = AlbertConfig.from_dict(values)
-        trained = values.get(TRAINED_LAYERS, [config.num_hidden_layers])
-        if not isinstance(trained, list) or not all(isinstance(count, int) for count in trained):
-            raise InputError(f"{TRAINED_LAYERS} {trained!r} is not a list of numbers")
-    return config, trained
-
-
-def _warn_of_depth(config: AlbertConfig, path: str) -> None:
-    """Warns if the weights at a path were not trained with a config's number of layers."""
-    file, number = find_config(path), config.num_hidden_layers
+def _warn_of_depth(config: AlbertConfig, stored: StoredModel) -> None:
+    """Warns if weights were not trained with a config's number of layers, as their own config says."""
+    number = config.num_hidden_layers
     try:
-        trained = read_trained_layers(file) if file else [number]
+        trained = stored.trained_layers if stored.config_file else [number]
     except InputError:
         return  # The file is not that of this model, whose config is elsewhere.
     if number not in trained:
@@ -187,26 +110,7 @@ def load_checkpoint(model: keras.Model, path: str) -> LoadReport:
         InputError: there is no checkpoint, it is damaged, or it does not fit the model: the encoder or
             a part of a head is missing or has another shape. The model is unchanged.
     """
-    reader = open_checkpoint(find_model(path))
-    return load_reader(model, reader, _find_missing(model, reader))
-
-
-def stored_labels(path: str) -> tuple[str, ...]:
-    """Returns the names that a Hugging Face folder gives to a classifier's classes.
-
-    The tuple is empty for any other path, and for names that are only `LABEL_0` and so on.
-    """
-    if not is_folder(path):
-        return ()
-    return HuggingFaceConfig.from_json_file(os.path.join(path, CONFIG_FILE)).label_names
-
-
-def stored_shape(path: str, variable_path: str) -> tuple[int, ...] | None:
-    """Returns the shape of one of our variables in a checkpoint; None if it is not there."""
-    reader = open_checkpoint(path)
-    if not reader.holds(variable_path):
-        return None
-    return tuple(reader.shape(reader.layout(variable_path)))
+    return load_stored(model, StoredModel.find(path))
 
 
 def variables_of(model: keras.Model) -> dict[str, keras.Variable]:
@@ -231,11 +135,14 @@ def _find_missing(model: keras.Model, reader: TensorReader) -> list[str]:
     return [path for paths in parts.values() if not any(map(reader.holds, paths)) for path in paths]
 
 
-def load_reader(
-    model: keras.Model, reader: TensorReader, missing: Sequence[str] = ()
-) -> LoadReport:
-    """Loads the weights of a model from an open checkpoint; `missing` are the paths that it lacks."""
+def load_stored(model: keras.Model, stored: StoredModel, may_lack: bool = True) -> LoadReport:
+    """Loads the weights of a model from where it is stored, as `load_checkpoint` does.
+
+    Unless it `may_lack` heads and pooler, everything has to be there.
+    """
+    reader = stored.reader
     encoder = getattr(model, "encoder", model)
+    missing = _find_missing(model, reader) if may_lack else []
     with name_place(f"{reader.prefix} ({reader.description})"):
         reader.check_config(encoder.config)
     variables = variables_of(model)
@@ -253,7 +160,7 @@ def load_reader(
                 f"{reader.prefix}: holds '{name}', for which the model of this config has no place"
             )
     assign(wanted, values)
-    _warn_of_depth(encoder.config, reader.prefix)
+    _warn_of_depth(encoder.config, stored)
     return LoadReport(
         prefix=reader.prefix,
         format_name=reader.format_name,

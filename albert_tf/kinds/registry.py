@@ -1,12 +1,11 @@
 """The table of all kinds, also those of other packages, and their file in a folder."""
 
 import dataclasses
-import os
 from typing import Any
 
 from albert_tf.errors import InputError, name_place
 from albert_tf.kinds.kind import Kind
-from albert_tf.model_folder import CONFIG_FILE, read_own
+from albert_tf.model_folder import ModelFolder
 from albert_tf.options import check_layout
 from albert_tf.options.kinds import plug_ins
 
@@ -40,11 +39,16 @@ def find_kind(name: str) -> type[Kind]:
 
 def read_kind(folder: str) -> Kind | None:
     """Returns the kind of the model in a folder; None if its config names none."""
-    path, values = os.path.join(folder, CONFIG_FILE), read_own(folder).get("kind")
+    return kind_in(ModelFolder(folder))
+
+
+def kind_in(folder: ModelFolder) -> Kind | None:
+    """Returns the kind that the config of a folder names; None if it names none."""
+    values, place = folder.own.get("kind"), f"{folder.config_file}: kind"
     if values is None:
         return None
-    check_layout(values, {"kind": str}, f"{path}: kind")
-    with name_place(f"{path}: kind"):
+    check_layout(values, {"kind": str}, place)
+    with name_place(place):
         kind = find_kind(values["kind"])
         known = [field.name for field in dataclasses.fields(kind)]
         given = {name: value for name, value in values.items() if name != "kind"}

@@ -4,19 +4,19 @@ import abc
 import inspect
 import random
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import keras
 import numpy as np
 
 from albert_tf.backends import BACKEND, require_tensorflow
-from albert_tf.checkpoints.loading import find_config, load_checkpoint, read_config, stored_shape
+from albert_tf.checkpoints.loading import load_stored
+from albert_tf.checkpoints.stored_model import StoredModel
 from albert_tf.config import PRESETS, AlbertConfig
 from albert_tf.errors import InputError, name_place
 from albert_tf.files import as_path
 from albert_tf.models.inputs import Input, as_arrays, check_inputs
-from albert_tf.sources import find_model
 
 if BACKEND == "tensorflow":
     import tensorflow as tf
@@ -27,6 +27,18 @@ def _without_autograph(function: Callable) -> Callable:
     if BACKEND != "tensorflow":
         return function
     return tf.autograph.experimental.do_not_convert(function)
+
+
+def _find_stored(preset: str) -> StoredModel:
+    """Returns the stored model of a name, which needs a config."""
+    try:
+        stored = StoredModel.find(preset)
+    except InputError as error:
+        sizes = ", ".join(PRESETS)
+        raise InputError(f"{error}; sizes, with random weights, are {sizes}") from error
+    if stored.config_file is None:
+        raise InputError("no config.json or albert_config.json is there")
+    return stored
 
 
 class BaseModel(keras.Model, abc.ABC):
@@ -90,46 +102,44 @@ class BaseModel(keras.Model, abc.ABC):
         """
         preset = as_path(preset)
         place = f"{cls.__name__}.from_preset({preset!r})"
-        if preset in PRESETS:
-            with name_place(place):
-                config = AlbertConfig.from_preset(preset).with_layers(num_hidden_layers)
-            model = cls.from_encoder_config(config, **kwargs)
-            warnings.warn(
-                f"{place}: a size without weights; all of them are initialised randomly",
-                stacklevel=2,
-            )
-            return model
         with name_place(place):
-            try:
-                path = find_model(preset)
-            except InputError as error:
-                sizes = ", ".join(PRESETS)
-                raise InputError(f"{error}; sizes, with random weights, are {sizes}") from error
-            config_file = find_config(path)
-            if config_file is None:
-                raise InputError("no config.json or albert_config.json is there")
-            if cls.HEAD_BIAS is not None:
-                (stored,) = stored_shape(path, cls.HEAD_BIAS) or (None,)
-                given = kwargs.setdefault("num_classes", stored)
-                if given is None:
-                    raise InputError(
-                        "num_classes: expected a number, as the folder holds no classifier"
-                    )
-                if stored not in (None, given) and not reset_head:
-                    raise InputError(
-                        f"num_classes={given}: the folder's head has {stored}; reset_head=True "
-                        "initialises a new head"
-                    )
-            config = read_config(config_file).with_layers(num_hidden_layers)
-            model = cls.from_encoder_config(config, **kwargs)
-            report = load_checkpoint(
-                getattr(model, "encoder", model) if reset_head else model, path
-            )
-        if report.missing:
-            warnings.warn(
-                f"{place}: has no {', '.join(report.missing)}; initialised randomly", stacklevel=2
-            )
+            if preset in PRESETS:
+                config = AlbertConfig.from_preset(preset).with_layers(num_hidden_layers)
+                model = cls.from_encoder_config(config, **kwargs)
+                new = "a size without weights; all of them are initialised randomly"
+            else:
+                stored = _find_stored(preset)
+                model, missing = cls._load_stored(stored, reset_head, num_hidden_layers, **kwargs)
+                new = f"has no {', '.join(missing)}; initialised randomly" if missing else None
+        if new:
+            warnings.warn(f"{place}: {new}", stacklevel=2)
         return model
+
+    @classmethod
+    def _load_stored(
+        cls, stored: StoredModel, reset_head: bool, num_hidden_layers: int | None, **kwargs
+    ) -> tuple[Self, Sequence[str]]:
+        """Makes and loads a stored model; also returns the paths of the variables that it lacks."""
+        if cls.HEAD_BIAS is not None:
+            given = kwargs.get("num_classes")
+            kwargs["num_classes"] = cls._count_classes(stored, given, reset_head)
+        config = stored.config.with_layers(num_hidden_layers)
+        model = cls.from_encoder_config(config, **kwargs)
+        part = getattr(model, "encoder", model) if reset_head else model
+        return model, load_stored(part, stored).missing
+
+    @classmethod
+    def _count_classes(cls, stored: StoredModel, given: int | None, reset_head: bool) -> int:
+        """Returns the number of classes that is given or, by default, that of a stored head."""
+        (number,) = stored.shape_of(cls.HEAD_BIAS) or (None,)
+        if given is None and number is None:
+            raise InputError("num_classes: expected a number, as the folder holds no classifier")
+        if None not in (given, number) and given != number and not reset_head:
+            raise InputError(
+                f"num_classes={given}: the folder's head has {number}; reset_head=True initialises a "
+                "new head"
+            )
+        return number if given is None else given
 
     @classmethod
     @abc.abstractmethod

@@ -1,34 +1,28 @@
 """Converts a checkpoint to another format or to a SavedModel, and checks the result before it appears."""
 
 import dataclasses
-import os
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 
-from albert_tf.checkpoints.hugging_face import HuggingFaceConfig, generic_labels
-from albert_tf.checkpoints.loading import LoadReport, find_config, read_config
+from albert_tf.checkpoints.loading import LoadReport
+from albert_tf.checkpoints.stored_model import StoredModel
 from albert_tf.checkpoints.tensors import Layout, tensors_of, variables_by_path
-from albert_tf.config import ALBERT_CONFIG_FILE, AlbertConfig
-from albert_tf.conversion import load_model
+from albert_tf.config import ALBERT_CONFIG_FILE
+from albert_tf.conversion import read_model
 from albert_tf.errors import InputError
-from albert_tf.kinds import Classification, Kind, MultiLabel, Regression, TokenClassification
-from albert_tf.kinds.registry import read_kind
-from albert_tf.model_folder import (
-    CONFIG_FILE,
-    folder_of,
-    read_advice,
-)
-from albert_tf.models import AlbertClassifier, AlbertMultipleChoice, AlbertTokenClassifier
+from albert_tf.kinds import Kind
+from albert_tf.kinds.registry import kind_in
+from albert_tf.kinds.stored import classifier_kind
+from albert_tf.models import AlbertMultipleChoice
 from albert_tf.sources import find_model
+from albert_tf.tasks.companions import find_companions
+from albert_tf.tasks.conversion_options import ConversionOptions
 from albert_tf.tasks.conversion_targets import TARGETS
-from albert_tf.tasks.flags import check_addresses, check_vocab_size, load_tokenizer
-from albert_tf.tasks.model_options import CheckpointOptions, ConversionOptions
+from albert_tf.tasks.flags import check_addresses
 from albert_tf.tokenization import Tokenizer
-from albert_tf.tokenization.interface import check_tokenizer
-from albert_tf.tokenization.vocabulary_files import vocabulary_flags
 
 # Two runs of one model on one machine differ by rounding only.
 _TOLERANCE = 1e-5
@@ -42,9 +36,8 @@ def run(options: ConversionOptions) -> LoadReport:
     options = dataclasses.replace(options, init_checkpoint=find_model(options.init_checkpoint))
     check_addresses(options)
     target, output = TARGETS[options.to], options.output_checkpoint
-    config, tokenizer = find_companions(options)
-    model, report = load_model(config, options.init_checkpoint)
-    kind = read_kind(folder_of(options.init_checkpoint)) or head_of(model, report)
+    source = _read(options)
+    model, report, kind = source.model, source.report, source.kind
     part = target.part_of(model)
     _print_table(part, report, target.layout(model, kind))
     print(report.summary())
@@ -55,9 +48,8 @@ def run(options: ConversionOptions) -> LoadReport:
     expected = part(inputs)
     for variable in part.weights:
         variable.assign(np.asarray(variable, options.output_dtype))
-    advice = read_advice(options.albert_config_file or find_config(options.init_checkpoint))
-    described = {"kind": kind, "dtype": options.output_dtype, "advice": advice}
-    with target.write(output, part, tokenizer, **described) as (weights, predict):
+    described = {"kind": kind, "dtype": options.output_dtype, "advice": source.advice}
+    with target.write(output, part, source.tokenizer, **described) as (weights, predict):
         received = predict(inputs)
         _check_written(part, weights, _difference(part(inputs), received), output)
         difference = _difference(expected, received)
@@ -65,58 +57,32 @@ def run(options: ConversionOptions) -> LoadReport:
     return report
 
 
-def find_companions(
-    options: CheckpointOptions, tokenizer: Tokenizer | None = None
-) -> tuple[AlbertConfig, Tokenizer | None]:
-    """Returns config and tokenizer, if any: those given, or from next to the checkpoint."""
+class _Source(NamedTuple):
+    """What is converted: a model, how it was read, and what describes it."""
+
+    model: keras.Model
+    report: LoadReport
+    kind: Kind | None
+    tokenizer: Tokenizer | None
+    advice: Mapping[str, Any]
+
+
+def _read(options: ConversionOptions) -> _Source:
+    """Reads the model and what its folder says of it. The tensors of the checkpoint go at the end."""
     path = options.init_checkpoint
-    config_file = options.albert_config_file or find_config(path)
-    if not config_file:
+    stored = StoredModel.at(path)
+    described = stored.described_by(options.albert_config_file)
+    if described.config_file is None:
         raise InputError(
             f"expected --albert_config_file; there is no {ALBERT_CONFIG_FILE} next to "
             f"--init_checkpoint={path}"
         )
-    config = read_config(config_file).with_layers(options.num_hidden_layers)
-    if tokenizer is None:
-        flags = vocabulary_flags(folder_of(path), *options.given_vocabulary)
-        tokenizer = load_tokenizer(*flags.values()) if flags else None
-    if tokenizer is not None:
-        check_tokenizer(tokenizer)
-        check_vocab_size(tokenizer, config, config_file)
-    return config, tokenizer
-
-
-def head_of(model: keras.Model, report: LoadReport, unnamed: bool = False) -> Kind | None:
-    """Returns what a classifier of texts or tokens of other libraries predicts, if known.
-
-    With `unnamed`, classes without names get those of `generic_labels`.
-    """
-    if not isinstance(model, AlbertClassifier | AlbertTokenClassifier):
-        return None
-    labels, problem_type, is_theirs = (), None, report.format_name == "hugging_face"
-    if is_theirs:
-        stored = HuggingFaceConfig.from_json_file(os.path.join(report.prefix, CONFIG_FILE))
-        labels, problem_type = stored.label_names, stored.problem_type
-    kind, more = Classification, {"pairs": True}
-    is_multi_label = problem_type == "multi_label_classification"
-    if not labels and (unnamed or is_multi_label):
-        labels = generic_labels(model.num_classes)
-    # To `transformers`, a single output without a problem type is a regression.
-    is_score = problem_type == "regression" or model.num_classes == 1
-    if isinstance(model, AlbertTokenClassifier):
-        kind, more = TokenClassification, {}
-    elif is_multi_label:
-        kind = MultiLabel
-    elif is_theirs and is_score:
-        if model.num_classes > 1:
-            raise InputError(
-                f"{report.prefix}: predicts {model.num_classes} scores; only one can be read"
-            )
-        kind, labels = Regression, ()
-    if not labels and kind is not Regression:
-        return None
-    positions = model.config.max_position_embeddings
-    return kind(labels=labels, max_seq_length=positions, **more)
+    config, tokenizer = find_companions(
+        described, options.num_hidden_layers, given_vocabulary=options.given_vocabulary
+    )
+    model, report = read_model(config, stored)
+    kind = kind_in(stored.folder) or classifier_kind(stored, config)
+    return _Source(model, report, kind, tokenizer, described.advice)
 
 
 def _print_table(model: keras.Model, report: LoadReport, layout: Layout) -> None:

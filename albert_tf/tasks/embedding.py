@@ -13,9 +13,10 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.errors import InputError, name_place
-from albert_tf.model_folder import folder_of
+from albert_tf.model_folder import ModelFolder
 from albert_tf.progress import Progress
 from albert_tf.sources import find_model
+from albert_tf.tasks.embedding_options import EmbeddingOptions
 from albert_tf.tasks.fine_tuning.predictions import STANDARD_INPUT
 from albert_tf.tasks.flags import (
     check_addresses,
@@ -25,7 +26,6 @@ from albert_tf.tasks.flags import (
 )
 from albert_tf.tasks.loaded import Loaded
 from albert_tf.tasks.loading import load
-from albert_tf.tasks.model_options import EmbeddingOptions
 from albert_tf.tokenization.vocabulary_files import vocabulary_flags
 
 # Sorted by length and embedded together. Those of width 1024 take 32 MB.
@@ -43,7 +43,7 @@ def run(options: EmbeddingOptions) -> None:
     given = options.given_vocabulary
     if any(value is not None for value in given):
         # An exported model has no vocabulary that could be read in another way.
-        flags = vocabulary_flags(folder_of(options.model), *given)
+        flags = vocabulary_flags(ModelFolder.of(options.model), *given)
         tokenizer = load_tokenizer(*(flags.values() or given))
     with name_place("--model"):
         loaded = load(options.model, tokenizer, options.num_hidden_layers)

@@ -36,7 +36,7 @@ _SHOWN_LABELS = 5
 class Loaded:
     """A trained model and its tokenizer.
 
-    `pickle` and `copy.deepcopy` keep the source, from which the copy is loaded again, e.g. in a spawned
+    `pickle` and `copy.deepcopy` keep the folder, from which the copy is loaded again, e.g. in a spawned
     worker.
 
     Attributes:
@@ -52,28 +52,27 @@ class Loaded:
         model: keras.Model | ExportedModel,
         tokenizer: Tokenizer,
         strategy: tf.distribute.Strategy,
+        source: str = "",
+        num_hidden_layers: int | None = None,
+        load_again: Callable[[Tokenizer], "Loaded"] | None = None,
     ):
         self.kind = kind
         self._model = model
         self.tokenizer = tokenizer
-        self.source = ""
-        self.num_hidden_layers: int | None = None
+        self.source = source
+        self.num_hidden_layers = num_hidden_layers
+        self._load_again = load_again
         self._strategy = strategy
         self._evaluator = Evaluator(model, None, strategy)
         embeds = isinstance(kind, Embedding) and isinstance(model, AlbertEmbedder | ExportedModel)
         self._embedders: dict[Kind, Loaded] = {kind: self} if embeds else {}
 
     def __reduce__(self) -> tuple[Callable[..., "Loaded"], tuple[Any, ...]]:
-        if not self.source:
+        if self._load_again is None:
             raise pickle.PicklingError(
                 "an embedder of a loaded model has no folder to load it from"
             )
-        is_local = os.path.exists(self.source)
-        return _load_again, (
-            os.path.abspath(self.source) if is_local else self.source,
-            self.tokenizer,
-            self.num_hidden_layers,
-        )
+        return self._load_again, (self.tokenizer,)
 
     @property
     def model(self) -> keras.Model | ExportedModel:
@@ -146,7 +145,12 @@ class Loaded:
                 shown = Progress("predicting", "sequences", total, delay=delay)
                 report = stack.enter_context(shown).update
             return predict(
-                self.kind, self._evaluator, examples, features, _BATCH_SIZE, report=report
+                self.kind,
+                self._evaluator,
+                examples,
+                features,
+                batch_size=_BATCH_SIZE,
+                report=report,
             )
 
     def predict_json(self, *args: Any, **kwargs: Any) -> list[dict[str, Any]]:
@@ -289,10 +293,3 @@ class Loaded:
                 "fill_mask: expected a pre-trained model; this one has no masked-LM head"
             )
         return fill_mask(self.model, self.tokenizer, text, top_k)
-
-
-def _load_again(source: str, tokenizer: Tokenizer, num_hidden_layers: int | None) -> Loaded:
-    # Loading imports this module.
-    from albert_tf.tasks.loading import load
-
-    return load(source, tokenizer, num_hidden_layers)

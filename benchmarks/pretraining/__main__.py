@@ -18,11 +18,10 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 
 from albert_tf import command_line
+from albert_tf.checkpoints.stored_model import StoredModel
 from albert_tf.config import PRESETS, AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.options import check_ranges, option
-from albert_tf.sources import find_model
-from albert_tf.tasks.conversion import CheckpointOptions, find_companions
 from benchmarks.harness import (
     KERAS_POLICIES,
     Rounds,
@@ -72,8 +71,7 @@ class StepOptions:
         if self.preset in PRESETS:
             config = AlbertConfig.from_preset(self.preset)
         else:
-            folder = find_model(self.preset)
-            config, _ = find_companions(CheckpointOptions(init_checkpoint=folder))
+            config = StoredModel.find(self.preset).config
         config = dataclasses.replace(
             config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
         )

@@ -27,12 +27,10 @@ import tensorflow as tf
 from keras import ops
 
 import albert_tf
-from albert_tf.checkpoints.loading import find_config
+from albert_tf.checkpoints.stored_model import StoredModel
 from albert_tf.conversion import save_model
 from albert_tf.data.records import pretraining_record
-from albert_tf.model_folder import folder_of
 from albert_tf.optimization import Lamb, PolynomialDecayWithWarmup
-from albert_tf.sources import find_model
 from albert_tf.tokenization.vocabulary_files import find_vocabulary
 
 parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
@@ -80,8 +78,8 @@ batches = (
     .prefetch(tf.data.AUTOTUNE)
 )
 
-source = find_model(arguments.model)
-config = albert_tf.read_config(find_config(source))
+source = StoredModel.find(arguments.model)
+config = source.config
 # A GPU adds up the gradients of a gather row by row, and waits: thousands of pieces are [MASK].
 encoder = albert_tf.AlbertEncoder(config, use_one_hot_embeddings=True, dtype="mixed_bfloat16")
 model = albert_tf.AlbertPretrainer(encoder, dtype="mixed_bfloat16")
@@ -130,6 +128,6 @@ model.compile(
 )
 epochs = max(1, arguments.num_train_steps // 1000)  # for a line of losses each 1,000 updates
 model.fit(batches, epochs=epochs, steps_per_epoch=arguments.num_train_steps // epochs, verbose=2)
-vocabularies = map(pathlib.Path, filter(None, find_vocabulary(folder_of(source))))
+vocabularies = map(pathlib.Path, filter(None, find_vocabulary(source.folder)))
 contents = {path.name: path.read_bytes() for path in vocabularies}
 save_model(model, arguments.output, contents=contents)

@@ -16,6 +16,7 @@ from albert_tf.checkpoints.loading import load_checkpoint
 from albert_tf.conversion import load_model, save_model
 from albert_tf.errors import InputError
 from albert_tf.kinds import Classification
+from albert_tf.model_folder import ModelFolder
 from albert_tf.models import AlbertClassifier, AlbertEncoder
 from albert_tf.tokenization import AlbertTokenizer
 from albert_tf.tokenization.hugging_face_tokenizer import tokenizer_files
@@ -123,7 +124,7 @@ def test_brackets_in_a_path(tmp_path, intact, encoder):
     encoder = AlbertEncoder(config_of("AlbertModel"))
     (folder / "hugging_face" / "vocab.txt").write_text("[PAD]")
     assert load_checkpoint(encoder, str(folder / "hugging_face")).missing == ()
-    assert find_vocabulary(str(folder / "hugging_face"))[1] is not None
+    assert find_vocabulary(ModelFolder(str(folder / "hugging_face")))[1] is not None
 
 
 def write(folder, layout, change=None):
@@ -375,14 +376,14 @@ def test_incomplete_folders(tmp_path, encoder):
 
     folder = pathlib.Path(write_folder(tmp_path / "theirs", "AlbertModel"))
     (folder / "model.safetensors").unlink()
-    assert is_folder(str(folder))
+    assert is_folder(ModelFolder(str(folder)))
     assert_refused(encoder, folder, r"theirs: holds .* expected model.safetensors$")
     # Next to a checkpoint of TensorFlow, their config describes that checkpoint.
     (folder / "model.ckpt-best.index").write_bytes(b"")
-    assert not is_folder(str(folder))
+    assert not is_folder(ModelFolder(str(folder)))
     # Other libraries have a config.json, too.
     (tmp_path / "config.json").write_text("{}")
-    assert not is_folder(str(tmp_path))
+    assert not is_folder(ModelFolder(str(tmp_path)))
 
     pickle = tmp_path / "pickle" / "pytorch_model.bin"
     pickle.parent.mkdir()

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from albert_tf.checkpoints.hugging_face_reader import FolderReader
 from albert_tf.checkpoints.loading import load_checkpoint
 from albert_tf.checkpoints.safetensors_files import write_tensors
+from albert_tf.checkpoints.stored_model import StoredModel
 from albert_tf.checkpoints.tensors import Stored, variables_by_path
 from albert_tf.conversion import save_model, save_tf1_checkpoint
 from albert_tf.errors import InputError
@@ -163,7 +163,7 @@ assert all(keras.saving.get_registered_object("albert_tf>" + name) for name in {
 
 def test_tensors_in_several_files_are_those_of_one(tmp_path):
     folder = write_shards(tmp_path / "shards")
-    reader = FolderReader(str(folder))
+    reader = StoredModel.at(str(folder)).reader
     tensors = folder_tensors("AlbertForMaskedLM")
     assert reader.shapes == {name: tensor.shape for name, tensor in tensors.items()}
     for name, tensor in tensors.items():
@@ -183,7 +183,7 @@ def test_command_that_the_message_gives_converts_a_pickle(tmp_path):
     theirs["predictions.decoder.bias"] = theirs["predictions.bias"]
     torch.save(theirs, tmp_path / "pytorch_model.bin")
     with pytest.raises(InputError) as error:
-        FolderReader(str(tmp_path))
+        load_checkpoint(AlbertPretrainer(AlbertEncoder(tiny_config())), str(tmp_path))
     command = shlex.split(str(error.value).split("in its folder: ")[1])
     subprocess.run([sys.executable, *command[1:]], cwd=tmp_path, check=True)
     received = safetensors.numpy.load_file(tmp_path / "model.safetensors")

@@ -12,10 +12,11 @@ import pytest
 
 import albert_tf
 from albert_tf.conversion import save_model, save_tf1_checkpoint
+from albert_tf.kinds.sentence_transformers import read_modules
+from albert_tf.model_folder import ModelFolder
 from albert_tf.models import AlbertEncoder
 from albert_tf.tasks import embedding
 from albert_tf.tasks.embedding import EmbeddingOptions, run
-from albert_tf.tasks.loading import read_modules
 from tests.helpers import refused, tiny_config
 from tests.tasks.animals import OTHERS
 
@@ -214,7 +215,7 @@ DAMAGED = r"modules\.json: does not describe an embedder as expected"
 def test_other_and_damaged_modules_are_refused(modules, pooling, message, tmp_path):
     write_modules(tmp_path, modules, pooling)
     with refused(message):
-        read_modules(str(tmp_path), 24)
+        read_modules(ModelFolder(str(tmp_path)), 24)
 
 
 def test_every_model_embeds(model, encoder, trained, exported, tmp_path, eagerly):

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import albert_tf
+from albert_tf import files
 from albert_tf.conversion import save_model
 from albert_tf.errors import InputError
 from albert_tf.kinds import MultiLabel, Regression, TokenClassification
@@ -61,6 +62,31 @@ def test_copies_predict_the_same(loaded, copied):
     expected, received = loaded.predict(texts, texts), copied(loaded).predict(texts, texts)
     assert received.label == expected.label
     np.testing.assert_array_equal(received.probabilities, expected.probabilities)
+
+
+@pytest.mark.usefixtures("eagerly")
+@pytest.mark.parametrize("copied", [lambda x: pickle.loads(pickle.dumps(x)), copy.deepcopy])
+def test_a_copy_is_found_from_another_directory(trained, tmp_path, monkeypatch, copied):
+    monkeypatch.chdir(pathlib.Path(trained).parent)
+    model = albert_tf.load(pathlib.Path(trained).name)
+    monkeypatch.chdir(tmp_path)
+    assert copied(model).source == str(trained)
+    assert copied(copied(model)).labels == model.labels
+
+
+def test_a_folder_is_read_once(trained, monkeypatch, eagerly):
+    read, opened = files.read_bytes, []
+
+    def note(path):
+        opened.append(os.path.basename(path))
+        return read(path)
+
+    monkeypatch.setattr(files, "read_bytes", note)
+    albert_tf.load(trained)
+    assert (opened.count("config.json"), opened.count("model.safetensors")) == (1, 1)
+    opened.clear()
+    albert_tf.AlbertClassifier.from_preset(trained)
+    assert (opened.count("config.json"), opened.count("model.safetensors")) == (1, 1)
 
 
 @pytest.mark.filterwarnings("ignore:.*fork")

@@ -1,0 +1,84 @@
+"""What a stored model of another library predicts from texts, as its head and its files tell."""
+
+from albert_tf.checkpoints.hugging_face import generic_labels
+from albert_tf.checkpoints.stored_model import StoredModel
+from albert_tf.config import AlbertConfig
+from albert_tf.conversion import class_of
+from albert_tf.data.fine_tuning.tags import TagTable
+from albert_tf.errors import InputError
+from albert_tf.kinds.classification import Classification, Regression
+from albert_tf.kinds.embedding import Embedding
+from albert_tf.kinds.kind import Kind
+from albert_tf.kinds.multi_label import MultiLabel
+from albert_tf.kinds.question_answering import QuestionAnswering
+from albert_tf.kinds.sentence_transformers import read_modules
+from albert_tf.kinds.token_classification import TokenClassification
+from albert_tf.models import (
+    AlbertClassifier,
+    AlbertEncoder,
+    AlbertPretrainer,
+    AlbertSpanLabeler,
+    AlbertTokenClassifier,
+)
+
+
+def head_kind(stored: StoredModel, config: AlbertConfig) -> Kind:
+    """Returns what the head of a model that no kind of ours describes predicts from texts.
+
+    Encoders and pre-trained models embed texts. Classes without names get those of `generic_labels`.
+
+    Raises:
+        InputError: the model predicts nothing from texts alone.
+    """
+    model, length = class_of(stored.head), config.max_position_embeddings
+    if model in (AlbertEncoder, AlbertPretrainer):
+        return Embedding(**read_modules(stored.folder, length))
+    if model is AlbertSpanLabeler:
+        return QuestionAnswering(
+            task_name="squad",
+            max_seq_length=min(QuestionAnswering.max_seq_length, length),
+            max_query_length=min(QuestionAnswering.max_query_length, length // 2),
+            version_2_with_negative=False,
+            head="simple",
+        )
+    kind = classifier_kind(stored, config, unnamed=True)
+    if kind is None:
+        raise InputError(
+            f"holds an {model.__name__}; only encoders, classifiers, regressions, token classifiers, "
+            "span labelers and pre-trained models predict from texts; "
+            f"albert_tf.{model.__name__}.from_preset(...) takes this one"
+        )
+    if isinstance(kind, TokenClassification):
+        TagTable.from_tags(kind.labels)
+    return kind
+
+
+def classifier_kind(
+    stored: StoredModel, config: AlbertConfig, unnamed: bool = False
+) -> Kind | None:
+    """Returns what a classifier of texts or tokens of another library predicts; None if unknown.
+
+    With `unnamed`, classes without names get those of `generic_labels`.
+    """
+    model = class_of(stored.head)
+    if model not in (AlbertClassifier, AlbertTokenClassifier):
+        return None
+    num_classes, length = stored.head.arguments["num_classes"], config.max_position_embeddings
+    theirs, labels = stored.hugging_face, stored.labels
+    problem_type = theirs.problem_type if theirs else None
+    is_multi_label = problem_type == "multi_label_classification"
+    # To `transformers`, a single output without a problem type is a regression.
+    is_single = num_classes == 1 and stored.reader.format_name == "hugging_face"
+    is_score = problem_type == "regression" or (is_single and not is_multi_label)
+    if is_score and model is AlbertClassifier:
+        if num_classes > 1:
+            raise InputError(f"{stored.path}: predicts {num_classes} scores; only one can be read")
+        return Regression(max_seq_length=length, pairs=True)
+    if not labels:
+        if not (unnamed or is_multi_label):
+            return None
+        labels = generic_labels(num_classes)
+    if model is AlbertTokenClassifier:
+        return TokenClassification(labels=labels, max_seq_length=length)
+    kind = MultiLabel if is_multi_label else Classification
+    return kind(labels=labels, max_seq_length=length, pairs=True)
