@@ -6,6 +6,7 @@ from typing import ClassVar, Self, get_args
 import keras
 from keras import ops
 
+from albert_tf.checkpoints.heads import CLASSIFIER_BIAS, TOKEN_CLASSIFIER_BIAS
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.layers.heads import ClassificationHead, MaskedLMHead
@@ -171,7 +172,7 @@ class AlbertClassifier(_Classifier):
     """
 
     NAME = "albert_classifier"
-    HEAD_BIAS = "albert_classifier/head/dense/bias"
+    HEAD_BIAS = CLASSIFIER_BIAS
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -190,7 +191,7 @@ class AlbertTokenClassifier(_Classifier):
     NAME = "albert_token_classifier"
     HEAD_NAME = "token_head"
     READS = "sequence_output"
-    HEAD_BIAS = "albert_token_classifier/token_head/dense/bias"
+    HEAD_BIAS = TOKEN_CLASSIFIER_BIAS
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")

@@ -13,14 +13,14 @@ import keras
 from albert_tf import files, folders, model_folder, training
 from albert_tf.backends import require_tensorflow
 from albert_tf.checkpoints.hugging_face import stored_config
-from albert_tf.checkpoints.loading import find_config, load_checkpoint, read_config
+from albert_tf.checkpoints.loading import load_checkpoint, read_config
+from albert_tf.checkpoints.stored_model import StoredModel
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion import save_model, write_description
 from albert_tf.errors import InputError, name_place, warn
 from albert_tf.kinds import Kind
 from albert_tf.optimization import AdamWeightDecay, Lamb, PolynomialDecayWithWarmup
 from albert_tf.options import to_json_dict
-from albert_tf.sources import find_model
 from albert_tf.tasks.training_options import TrainingOptions
 from albert_tf.tokenization import Tokenizer
 from albert_tf.tokenization.hugging_face_tokenizer import tokenizer_files
@@ -73,16 +73,17 @@ def find_init_model(options: _Options) -> _Options:
         return options
     with name_place("--init_checkpoint"):
         resumed = described_folder(options) if options.do_train else None
-        path = resumed or find_model(options.init_checkpoint)
-        config_file = options.albert_config_file or find_config(path)
+        stored = StoredModel.at(resumed) if resumed else StoredModel.find(options.init_checkpoint)
+        config_file = options.albert_config_file or stored.config_file
         if config_file is None:
             raise InputError(
-                f"{path}: has no {model_folder.CONFIG_FILE} next to it; expected --albert_config_file"
+                f"{stored.path}: has no {model_folder.CONFIG_FILE} next to it; expected "
+                "--albert_config_file"
             )
         found = {"albert_config_file": config_file}
         if not resumed:
-            found["init_checkpoint"] = path
-        found |= vocabulary_flags(model_folder.folder_of(path), *options.given_vocabulary)
+            found["init_checkpoint"] = stored.path
+        found |= vocabulary_flags(stored.folder, *options.given_vocabulary)
     return dataclasses.replace(options, **found)
 
 
@@ -126,16 +127,16 @@ def check_output_dir(
     folder = described_folder(options)
     if folder is None:
         return
-    _check_config(options, config, folder)
-    started_with = model_folder.read_own(folder).get("options", {})
+    stored = StoredModel.at(folder)
+    _check_config(options, config, stored.config)
+    started_with = stored.own.get("options", {})
     _check_options(options, started_with, fixed_options)
     if options.do_train:
         for what, names in data_options:
             _warn_of_other_data(options, started_with, what, names)
 
 
-def _check_config(options: TrainingOptions, config: AlbertConfig, folder: str) -> None:
-    found = read_config(os.path.join(folder, model_folder.CONFIG_FILE))
+def _check_config(options: TrainingOptions, config: AlbertConfig, found: AlbertConfig) -> None:
     stored, current = (stored_config(model_config).to_dict() for model_config in (found, config))
     for name, value in current.items():
         if stored[name] != value:

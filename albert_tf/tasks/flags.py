@@ -10,7 +10,7 @@ from albert_tf import files
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, name_place, warn
 from albert_tf.lazy import LazyModule
-from albert_tf.model_folder import stored_sum
+from albert_tf.model_folder import ModelFolder
 from albert_tf.options import to_json_dict
 from albert_tf.sources import is_download
 from albert_tf.tokenization import AlbertTokenizer, Tokenizer, WordPieceTokenizer, WordStartRule
@@ -109,7 +109,7 @@ def check_vocab_size(tokenizer: Tokenizer, config: AlbertConfig, config_file: st
         )
 
 
-def check_vocabulary(folder: str, tokenizer: Tokenizer) -> None:
+def check_vocabulary(folder: ModelFolder, tokenizer: Tokenizer) -> None:
     """Checks that the model of a folder was trained with the tokenizer's vocabulary."""
-    if stored_sum(folder, tokenizer.file_name) != tokenizer.vocabulary_sha256:
+    if folder.stored_sum(tokenizer.file_name) != tokenizer.vocabulary_sha256:
         raise InputError(f"was trained with another vocabulary than {tokenizer.vocabulary_file}")

@@ -20,7 +20,7 @@ from albert_tf.data.pretraining.input_files import (
 )
 from albert_tf.data.pretraining.instances import PretrainingDataStats
 from albert_tf.errors import InputError, name_place, warn
-from albert_tf.model_folder import folder_of
+from albert_tf.model_folder import ModelFolder
 from albert_tf.options import to_json_dict
 from albert_tf.resumable import make_outputs
 from albert_tf.sources import find_model
@@ -69,7 +69,9 @@ def _check_names(inputs: list[InputFile], input_format: str) -> None:
 
 
 def _add_vocabulary(options: PretrainingDataOptions) -> PretrainingDataOptions:
-    flags = vocabulary_flags(folder_of(find_model(options.model)), lower_case=options.do_lower_case)
+    flags = vocabulary_flags(
+        ModelFolder.of(find_model(options.model)), lower_case=options.do_lower_case
+    )
     if not flags:
         raise InputError(f"{options.model}: holds no vocabulary")
     return dataclasses.replace(options, model=None, **flags)

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 
 from albert_tf import training
-from albert_tf.checkpoints.loading import find_config, load_checkpoint, read_trained_layers
+from albert_tf.checkpoints.loading import load_checkpoint
+from albert_tf.checkpoints.stored_model import StoredModel
 from albert_tf.config import AlbertConfig
 from albert_tf.data.pretraining.masking import MaskingConfig
 from albert_tf.data.pretraining.record_batches import (
@@ -17,7 +18,7 @@ from albert_tf.data.pretraining.record_batches import (
 )
 from albert_tf.errors import InputError, warn
 from albert_tf.losses import PretrainingLoss
-from albert_tf.model_folder import TRAINED_LAYERS, find_best, read_advice
+from albert_tf.model_folder import TRAINED_LAYERS, find_best
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.models.flash_attention import has_flash_attention
 from albert_tf.tasks import common
@@ -139,8 +140,9 @@ def _fill_depths(options: PretrainingOptions, config: AlbertConfig) -> Pretraini
     if numbers is None:
         is_one = options.num_hidden_layers is not None
         folder = common.described_folder(options)
-        config_file = find_config(folder) if folder else options.albert_config_file
-        numbers = () if is_one else tuple(read_trained_layers(config_file))
+        config_file = options.albert_config_file
+        stored = StoredModel.at(folder) if folder else StoredModel.of_config(config_file)
+        numbers = () if is_one else tuple(stored.trained_layers)
         # A conversion to another number of layers keeps the numbers of the training.
         draws = len(numbers) > 1 and config.num_hidden_layers in numbers
         numbers = numbers if draws else ()
@@ -195,7 +197,7 @@ def _train(
             f"--output_dir={options.output_dir} will hold no vocabulary, as that of the records "
             "is not known; --spm_model_file or --vocab_file names it"
         )
-    advice = read_advice(options.albert_config_file)
+    advice = StoredModel.of_config(options.albert_config_file).advice
     advice.pop(TRAINED_LAYERS, None)
     with common.start_or_resume(
         options, trainer, trainer.model, tokenizer, advice=advice

@@ -17,7 +17,7 @@ from sentencepiece import sentencepiece_model_pb2
 from albert_tf import files
 from albert_tf.errors import InputError
 from albert_tf.lazy import LazyModule
-from albert_tf.model_folder import check_sum, folder_of
+from albert_tf.model_folder import ModelFolder
 from albert_tf.sources import find_model
 
 tf = LazyModule("tensorflow")
@@ -44,17 +44,17 @@ _KEEPS_ACCENTS = "_keep_accents"
 _KINDS = {"Unigram": "--spm_model_file", "WordPiece": "--vocab_file"}
 
 
-def find_vocabulary(folder: str) -> tuple[str | None, str | None]:
+def find_vocabulary(folder: ModelFolder) -> tuple[str | None, str | None]:
     """Returns the SentencePiece model or the WordPiece vocabulary of a model's folder, if it has one."""
     for is_wordpiece, names in enumerate((_SENTENCEPIECE_NAMES, _WORDPIECE_NAMES)):
         for name in names:
-            found = files.matches(folder, name)
+            found = files.matches(folder.path, name)
             if len(found) == 1:
-                check_sum(found[0])
+                folder.check_sum(found[0])
                 return (None, found[0]) if is_wordpiece else (found[0], None)
     if (values := _read_tokenizer_json(folder)) is None:
         return None, None
-    path = os.path.join(folder, TOKENIZER_FILE)
+    path = os.path.join(folder.path, TOKENIZER_FILE)
     if values["model"]["type"] == "WordPiece":
         return None, path
     print(
@@ -67,7 +67,7 @@ def find_vocabulary(folder: str) -> tuple[str | None, str | None]:
 
 
 def vocabulary_flags(
-    folder: str,
+    folder: ModelFolder,
     spm_model_file: str | None = None,
     vocab_file: str | None = None,
     lower_case: bool | None = None,
@@ -89,18 +89,18 @@ def vocabulary_flags(
     }
 
 
-def _read_tokenizer_json(folder: str) -> Mapping[str, Any] | None:
-    path = os.path.join(folder, TOKENIZER_FILE)
+def _read_tokenizer_json(folder: ModelFolder) -> Mapping[str, Any] | None:
+    path = os.path.join(folder.path, TOKENIZER_FILE)
     if not tf.io.gfile.exists(path):
         return None
-    check_sum(path)
+    folder.check_sum(path)
     return _parse(files.read_bytes(path))
 
 
-def _is_lower_cased(folder: str, is_wordpiece: bool) -> bool:
+def _is_lower_cased(folder: ModelFolder, is_wordpiece: bool) -> bool:
     """Returns whether the tokenizer of a model's folder lower-cases, as it does by default."""
-    path = os.path.join(folder, TOKENIZER_CONFIG_FILE)
-    values = read_object(path)
+    path = os.path.join(folder.path, TOKENIZER_CONFIG_FILE)
+    values = read_object(folder, TOKENIZER_CONFIG_FILE)
     lower_case = values.get("do_lower_case")
     if not isinstance(lower_case, bool):
         saved = _read_tokenizer_json(folder)
@@ -121,11 +121,12 @@ def _is_lower_cased(folder: str, is_wordpiece: bool) -> bool:
     return lower_case
 
 
-def read_object(path: str) -> Mapping[str, Any]:
+def read_object(folder: ModelFolder, name: str) -> Mapping[str, Any]:
     """Returns the object in a JSON file; an empty one if there is no such file, or no object in it."""
-    if not tf.io.gfile.exists(path):
+    if not folder.holds(name):
         return {}
-    check_sum(path)
+    path = os.path.join(folder.path, name)
+    folder.check_sum(path)
     values = files.read_json(path)
     return values if isinstance(values, Mapping) else {}
 
@@ -135,7 +136,7 @@ def find_preset(name: str, is_wordpiece: bool, lower_case: bool | None) -> tuple
 
     With `lower_case` None the model's folder says so.
     """
-    flags = vocabulary_flags(folder_of(find_model(name)), lower_case=lower_case)
+    flags = vocabulary_flags(ModelFolder.of(find_model(name)), lower_case=lower_case)
     path = flags.get("vocab_file" if is_wordpiece else "spm_model_file")
     if path is None:
         kind = ("SentencePiece model", "WordPiece vocabulary")[is_wordpiece]

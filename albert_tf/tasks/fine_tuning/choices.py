@@ -11,28 +11,19 @@ choice was measured on.
 
 import dataclasses
 import math
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
-from albert_tf.checkpoints.loading import stored_shape
+from albert_tf.checkpoints.stored_model import StoredModel
 from albert_tf.config import AlbertConfig
 from albert_tf.data.fine_tuning.squad_questions import read_questions
 from albert_tf.data.fine_tuning.task_table import SQUAD_TASK
-from albert_tf.errors import InputError, name_place
+from albert_tf.errors import InputError
 from albert_tf.kinds import Kind
-from albert_tf.kinds.registry import read_kind
-from albert_tf.model_folder import (
-    CONFIG_FILE,
-    RECOMMENDED_RATE,
-    find_best,
-    folder_of,
-    read_advice,
-    read_own,
-)
-from albert_tf.models import AlbertClassifier
+from albert_tf.kinds.registry import kind_in
+from albert_tf.model_folder import ModelFolder, find_best, read_own
 from albert_tf.options.kinds import option_fields
 from albert_tf.tasks.common import described_folder
 from albert_tf.tasks.fine_tuning.options import LENGTHS, FineTuningOptions
@@ -231,16 +222,16 @@ def _recipe_values(options: FineTuningOptions, recipe: Recipe) -> dict[str, Any]
 
 def _folder_values(options: FineTuningOptions) -> dict[str, Any]:
     """Returns what the folder of the model determines that is used without training."""
-    folder = None if options.do_train else find_best(options.output_dir)
-    own = read_own(folder) if folder else {}
-    if not own:
+    best = None if options.do_train else find_best(options.output_dir)
+    folder = ModelFolder(best) if best else None
+    if not (folder and folder.own):
         return {}
     values = {
         **vocabulary_flags(folder),
-        "albert_config_file": os.path.join(folder, CONFIG_FILE),
-        "dropout": own.get("options", {}).get("dropout"),
+        "albert_config_file": folder.config_file,
+        "dropout": folder.own.get("options", {}).get("dropout"),
     }
-    if kind := read_kind(folder):
+    if kind := kind_in(folder):
         values |= {"task_name": kind.task_name, "max_seq_length": kind.max_seq_length}
     return {name: value for name, value in values.items() if value is not None}
 
@@ -252,7 +243,7 @@ def _values(
     rows: int,
     reasons: dict[str, str],
 ) -> Mapping[str, Any]:
-    recommended = _recommended_rate(options.albert_config_file)
+    recommended = StoredModel.of_config(options.albert_config_file).recommended_rate
     rate, reason = recommended, "the model recommends"
     if recommended is None:
         rate, reason = _width_rate(config, kind), f"suits a width of {config.hidden_size}"
@@ -280,24 +271,10 @@ def _values(
         is_new = not (options.recipe or described_folder(options))
         is_wanted = is_new and rows < _ENOUGH_FOR_ANY_POOLER
         is_wanted &= "pooler" not in options.frozen_parts
-        values["new_pooler"] = is_wanted and not _is_fine_tuned(options.init_checkpoint)
+        values["new_pooler"] = (
+            is_wanted and not StoredModel.at(options.init_checkpoint).is_fine_tuned
+        )
     return values
-
-
-def _is_fine_tuned(path: str) -> bool:
-    is_known = read_kind(folder_of(path)) is not None
-    return is_known or stored_shape(path, AlbertClassifier.HEAD_BIAS) is not None
-
-
-def _recommended_rate(config_file: str) -> float | None:
-    """Returns the rate that the model recommends, measured with AdamW without bias correction, if any."""
-    rate = read_advice(config_file).get(RECOMMENDED_RATE)
-    if rate is None:
-        return None
-    with name_place(config_file):
-        if not isinstance(rate, int | float) or not 0 < rate < 1:
-            raise InputError(f"{RECOMMENDED_RATE} {rate!r} is not a number in (0, 1)")
-    return float(rate)
 
 
 def _width_rate(config: AlbertConfig, kind: Kind) -> float:

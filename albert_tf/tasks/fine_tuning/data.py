@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.checkpoints.loading import stored_labels
+from albert_tf.checkpoints.stored_model import StoredModel
 from albert_tf.data.fine_tuning.examples import (
     LABEL_SEPARATOR,
     Example,
@@ -315,7 +315,7 @@ def check_kind(options: FineTuningOptions, kind: Kind) -> None:
         _check_task(options, stored, {name: getattr(kind, name) for name in same})
         _check_fields(options, stored, kind)
     elif options.init_checkpoint and not options.reset_head:
-        received = stored_labels(options.init_checkpoint)
+        received = StoredModel.at(options.init_checkpoint).labels
         # A head of another size is reported with its shape.
         if received != kind.labels and len(received) == len(kind.labels):
             raise InputError(

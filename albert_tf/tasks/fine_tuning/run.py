@@ -20,7 +20,7 @@ from albert_tf.export import export
 from albert_tf.export.runtimes import Predict
 from albert_tf.export.saved_models import INPUTS
 from albert_tf.kinds import Kind
-from albert_tf.model_folder import find_best, replace_own
+from albert_tf.model_folder import ModelFolder, find_best, replace_own
 from albert_tf.models import AlbertEncoder
 from albert_tf.tasks import common
 from albert_tf.tasks.fine_tuning import choices
@@ -81,7 +81,7 @@ def run(
     common.check_output_dir(options, config, ("do_lower_case", *training_options, *dev_options))
     if folder := common.described_folder(options):
         with name_place(f"--output_dir={options.output_dir}"):
-            check_vocabulary(folder, tokenizer)
+            check_vocabulary(ModelFolder(folder), tokenizer)
     with explain_full_memory():
         data = read_data(options, tokenizer, in_memory, config.max_position_embeddings)
         check(data)

@@ -8,7 +8,7 @@ from typing import Any
 import keras
 
 from albert_tf import files
-from albert_tf.checkpoints.loading import stored_shape
+from albert_tf.checkpoints.stored_model import StoredModel
 from albert_tf.config import AlbertConfig
 from albert_tf.data.fine_tuning.batches import training_batches
 from albert_tf.errors import InputError, name_place, warn
@@ -189,7 +189,7 @@ def _starting_part(options: FineTuningOptions, model: keras.Model) -> keras.Mode
     if bias is None:
         return model
     with name_place("--init_checkpoint"):
-        shape = stored_shape(options.init_checkpoint, bias.path)
+        shape = StoredModel.at(options.init_checkpoint).shape_of(bias.path)
     if shape is None:
         return model.encoder
     if shape != tuple(bias.shape):
