@@ -77,10 +77,10 @@ def load(
     # A copy finds the folder also after the process has changed its directory.
     place = os.path.abspath(folder) if os.path.exists(folder) else folder
     return Loaded(
-        kind,
-        model,
-        tokenizer,
-        strategy,
+        kind=kind,
+        model=model,
+        tokenizer=tokenizer,
+        strategy=strategy,
         source=folder,
         num_hidden_layers=num_hidden_layers,
         load_again=functools.partial(load, place, num_hidden_layers=num_hidden_layers),
