@@ -103,9 +103,9 @@ def read_head(reader: TensorReader) -> Head:
     """
     if isinstance(reader, FolderReader) and not reader.config.is_own:
         return _read_architecture(reader)
-    model, arguments = ENCODER, {}
-    if variable := next(filter(reader.holds, _HEAD_VARIABLES), None):
-        model = variable.partition("/")[0]
+    variable = next(filter(reader.holds, _HEAD_VARIABLES), None)
+    model = variable.partition("/")[0] if variable else ENCODER
+    arguments: dict[str, Any] = {}
     if model == PRETRAINER:
         arguments["sentence_head"] = reader.holds(_SENTENCE_HEAD)
     if variable in (CLASSIFIER_BIAS, TOKEN_CLASSIFIER_BIAS):
@@ -119,7 +119,7 @@ def _read_architecture(reader: FolderReader) -> Head:
         class_name(config.model_type, end): architecture
         for end, architecture in ARCHITECTURES.items()
     }
-    architecture = architectures.get(config.architecture)
+    architecture = architectures.get(config.architecture or "")
     if architecture is None:
         raise InputError(
             f"{CONFIG_FILE}: architecture {config.architecture!r} is not one of "
