@@ -102,14 +102,13 @@ with quiet_start():
     import io
     import logging
     import textwrap
-    import types
     import typing
 
     import absl.logging
     from absl import app, flags
 
     from albert_tf.files import as_path
-    from albert_tf.options import option_groups
+    from albert_tf.options import option_groups, type_of_value
 
 _HELP, _ALL_HELP = ("-h", "--help"), "--helpfull"
 
@@ -201,21 +200,13 @@ def _help_lines(
 
 def _signature(field: dataclasses.Field, kind: typing.Any) -> str:
     """Returns a flag's name and what values it has."""
-    kind = _type_of_value(kind)
+    kind = type_of_value(kind)
     if kind is bool:
         return f"[no]{field.name}"
     if typing.get_origin(kind) is typing.Literal:
         return f"{field.name}={'|'.join(typing.get_args(kind))}"
     values = {int: "INTEGER", float: "NUMBER", str: "TEXT", tuple[int, ...]: "INTEGER,INTEGER,..."}
     return f"{field.name}={values.get(kind, 'TEXT,TEXT,...')}"
-
-
-def _type_of_value(kind: typing.Any) -> typing.Any:
-    """Returns the type of a flag's value. Of `int | None` it is `int`: the flag is None by default."""
-    if typing.get_origin(kind) not in (types.UnionType, typing.Union):
-        return kind
-    (kind,) = (choice for choice in typing.get_args(kind) if choice is not types.NoneType)
-    return kind
 
 
 def define_flags(options_class: type) -> None:
@@ -236,7 +227,7 @@ def _define_flag(field: dataclasses.Field, kind: typing.Any) -> None:
     required = field.default is dataclasses.MISSING
     default = None if required else field.default
     name, description = field.name, field.metadata["description"]
-    kind = _type_of_value(kind)
+    kind = type_of_value(kind)
     if typing.get_origin(kind) is typing.Literal:
         values = list(typing.get_args(kind))
         flags.DEFINE_enum(name, default, values, description)

@@ -61,13 +61,12 @@ def classify() -> None:
         echo 'A text.' | {command} --output_dir=classifier --predict_file=-
     """
     with command_line.quiet_start():
-        from albert_tf.options.kinds import plug_ins
-        from albert_tf.tasks.fine_tuning.options import options_class
+        from albert_tf.tasks.fine_tuning.options import FineTuningOptions
     main = (
         "task_name train_file dev_file predict_file init_checkpoint output_dir do_train do_eval "
         "num_train_epochs export_dir"
     )
-    command_line.run(options_class(plug_ins()), _FINE_TUNING, classify.__doc__, main.split())
+    command_line.run(FineTuningOptions, _FINE_TUNING, classify.__doc__, main.split())
 
 
 def answer_questions() -> None:

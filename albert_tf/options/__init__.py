@@ -8,8 +8,9 @@ such as the training loop, declare it in a dataclass of their own, which the tas
 import copy
 import dataclasses
 import inspect
+import types
 import typing
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from albert_tf.errors import InputError
@@ -38,13 +39,17 @@ def option(
 def check_ranges(options: Any) -> None:
     """Checks that each option is within the range of its declaration, if it has one."""
     for field in dataclasses.fields(options):
-        if field.metadata.get("least") is not None:
-            check_range(options, field.name, field.metadata["least"], field.metadata["most"])
+        check_value_range(field.name, getattr(options, field.name), field.metadata)
 
 
-def check_range(options: Any, name: str, least: float, most: float = _MAX_INT32) -> None:
-    """Checks that an option is None or in [least, most]."""
-    value = getattr(options, name)
+def check_value_range(name: str, value: Any, metadata: Mapping[str, Any]) -> None:
+    """Checks that a value is within the range of a declaration by `option`, if it has one."""
+    if metadata.get("least") is not None:
+        check_range(name, value, metadata["least"], metadata["most"])
+
+
+def check_range(name: str, value: Any, least: float, most: float = _MAX_INT32) -> None:
+    """Checks that the value of an option is None or in [least, most]."""
     if value is not None and not least <= value <= most:
         bound = f"at most {most}" if value > most else f"at least {least}"
         raise InputError(f"{name}={value}: expected {bound}")
@@ -75,8 +80,22 @@ def option_groups(options_class: type) -> Iterator[tuple[str, list[dataclasses.F
             fields[field.name] for field in dataclasses.fields(part) if field.name not in inherited
         ]
         if own:
-            summary = inspect.getdoc(part).splitlines()[0].split(". ")[0].removesuffix(".")
-            yield "Flags of this command" if part is options_class else summary, own
+            is_own = part is options_class
+            yield "Flags of this command" if is_own else _first_sentence(part), own
+
+
+def _first_sentence(part: type) -> str:
+    """Returns the first sentence of a class's docstring, without its full stop."""
+    (first_line, *_) = (inspect.getdoc(part) or part.__name__).splitlines()
+    return first_line.split(". ")[0].removesuffix(".")
+
+
+def type_of_value(kind: Any) -> Any:
+    """Returns the type of an option's value. Of `int | None` it is `int`: None stands for no value."""
+    if typing.get_origin(kind) not in (types.UnionType, typing.Union):
+        return kind
+    (kind,) = (choice for choice in typing.get_args(kind) if choice is not types.NoneType)
+    return kind
 
 
 def to_json_dict(options: Any) -> dict[str, Any]:
@@ -160,5 +179,5 @@ def _layout_types(layout: Any) -> tuple[type, ...]:
     return typing.get_args(layout) or (layout if isinstance(layout, type) else type(layout),)
 
 
-def _names_of(types: Iterable[type]) -> str:
-    return " or ".join(_TYPE_NAMES[kind] for kind in types)
+def _names_of(kinds: Iterable[type]) -> str:
+    return " or ".join(_TYPE_NAMES[kind] for kind in kinds)

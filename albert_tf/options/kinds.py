@@ -1,14 +1,23 @@
-"""The options of the kinds of tasks, and options dataclasses that have them, too."""
+"""The options of the kinds of tasks, and the flags for them.
+
+Each kind inherits its own class of options, with its defaults. `KindOptions` has all of them as flags
+that may be left out: `None` stands for the default of the kind or, without training, for what the model
+has. Kinds of other packages have the one flag `--kind_options`.
+"""
 
 import dataclasses
 import importlib.metadata
+import json
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from albert_tf.options import option
+from albert_tf.errors import InputError, name_place
+from albert_tf.options import check_type, check_value_range, option, type_of_value
 
+LongTexts = Literal["truncate", "windows"]
 Pooling = Literal["mean", "cls"]
+SpanHead = Literal["simple", "conditional"]
 
 # Group of the entry points by which other packages offer kinds.
 _GROUP = "albert_tf.kinds"
@@ -18,7 +27,7 @@ _GROUP = "albert_tf.kinds"
 class LongTextFlags:
     """The options of kinds that predict from the whole of a text."""
 
-    long_texts: Literal["truncate", "windows"] = option(
+    long_texts: LongTexts = option(
         "Texts longer than --max_seq_length: truncate reads the front only, windows reads everything, in "
         "windows whose outputs are averaged.",
         "truncate",
@@ -69,7 +78,7 @@ class QuestionAnsweringFlags:
     version_2_with_negative: bool | None = option(
         "Questions may have no answer. Default: as in --train_file.", None
     )
-    head: Literal["simple", "conditional"] | None = option(
+    head: SpanHead | None = option(
         "simple: start and end; conditional: the end depends on the start, and answerability is "
         "predicted. Default: conditional if questions may have no answer, otherwise simple.",
         None,
@@ -133,49 +142,87 @@ def option_fields(kind: type) -> dict[str, dataclasses.Field]:
     return {field.name: field for field in fields if "description" in field.metadata}
 
 
-def add_kind_options(options_class: type, kinds: Mapping[str, type]) -> type:
-    """Returns a dataclass of options, extended by the options of kinds that it lacks.
-
-    `kinds` are the kinds, or their options alone, by name. The added options default to None, which
-    stands for the default of the kind. `KINDS_OF_OPTIONS` of the dataclass names the kinds that have each
-    option.
-    """
-    own = {field.name for field in dataclasses.fields(options_class)}
-    having: dict[str, dict[str, type]] = {}
-    for kind, options in kinds.items():
-        for name in option_fields(options).keys() - own:
-            having.setdefault(name, {})[kind] = options
-    return dataclasses.make_dataclass(
-        options_class.__name__.removeprefix("_"),
-        [
-            (name, _type_of(name, of) | None, _optional(name, of, len(kinds)))
-            for name, of in sorted(having.items())
-        ],
-        bases=(options_class,),
-        namespace={
-            "KINDS_OF_OPTIONS": {name: tuple(of) for name, of in having.items()},
-            "__doc__": "The options of single kinds of tasks.",
-            "__module__": options_class.__module__,
-        },
-        frozen=True,
-        kw_only=True,
-    )
+def kinds_with(name: str) -> list[str]:
+    """Returns the names of the kinds of this package that have an option."""
+    return [kind for kind, options in KIND_FLAGS.items() if name in option_fields(options)]
 
 
-def _type_of(name: str, having: Mapping[str, type]) -> Any:
-    return typing.get_type_hints(next(iter(having.values())))[name]
-
-
-def _optional(name: str, having: Mapping[str, type], among: int) -> Any:
-    """Returns an option of one or more `among` so many kinds as one that may be left out."""
-    descriptions: dict[str, list[str]] = {}
-    for kind, options in having.items():
-        field = option_fields(options)[name]
+def kind_flag(name: str) -> Any:
+    """Declares the flag of an option, with the descriptions and defaults of the kinds that have it."""
+    kinds = kinds_with(name)
+    fields = {kind: option_fields(KIND_FLAGS[kind])[name] for kind in kinds}
+    described: dict[str, list[str]] = {}
+    for kind, field in fields.items():
         default = "" if field.default is None else f" Default: {field.default}."
-        descriptions.setdefault(field.metadata["description"] + default, []).append(kind)
-    described = (
-        f"Of {' and '.join(names)}: {description}" if among > 1 else description
-        for description, names in descriptions.items()
+        described.setdefault(field.metadata["description"] + default, []).append(kind)
+    texts = (f"Of {' and '.join(names)}: {text}" for text, names in described.items())
+    bounds = fields[kinds[0]].metadata
+    return option(" ".join(texts), None, least=bounds["least"], most=bounds["most"])
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class KindOptions:
+    """The options of single kinds of tasks."""
+
+    class_weights: str | None = kind_flag("class_weights")
+    doc_stride: int | None = kind_flag("doc_stride")
+    end_n_top: int | None = kind_flag("end_n_top")
+    head: SpanHead | None = kind_flag("head")
+    long_texts: LongTexts | None = kind_flag("long_texts")
+    max_answer_length: int | None = kind_flag("max_answer_length")
+    max_qa_length: int | None = kind_flag("max_qa_length")
+    max_query_length: int | None = kind_flag("max_query_length")
+    n_best_size: int | None = kind_flag("n_best_size")
+    null_score_diff_threshold: float | None = kind_flag("null_score_diff_threshold")
+    pooling: Pooling | None = kind_flag("pooling")
+    start_n_top: int | None = kind_flag("start_n_top")
+    temperature: float | None = kind_flag("temperature")
+    version_2_with_negative: bool | None = kind_flag("version_2_with_negative")
+    kind_options: tuple[str, ...] = option(
+        "Options of a kind of another package, as name=value, comma-separated.", ()
     )
-    bounds = {key: field.metadata[key] for key in ("least", "most")}
-    return option(" ".join(described), None, **bounds)
+
+
+# The options of the kinds of this package, each of which is a flag.
+KIND_OPTIONS = tuple(
+    field.name for field in dataclasses.fields(KindOptions) if field.name != "kind_options"
+)
+_FLAGS = {*KIND_OPTIONS, "max_seq_length"}
+
+
+def read_kind_options(given: Sequence[str], kind: type) -> dict[str, Any]:
+    """Returns the values of `--kind_options` for a kind, by name.
+
+    Each is `name=value`, where the value is text or JSON, as the type of the kind's field is.
+    """
+    types_of = typing.get_type_hints(kind)
+    fields = option_fields(kind)
+    known = {name: field for name, field in fields.items() if name not in _FLAGS}
+    values = {}
+    for assignment in given:
+        name, _, value = assignment.partition("=")
+        if name not in known:
+            hint = f"--{name} is a flag" if name in _FLAGS else ", ".join(sorted(known)) or "none"
+            raise InputError(
+                f"--kind_options={assignment}: {kind.name} has no such option; expected {hint}"
+            )
+        values[name] = _parse(value, type_of_value(types_of[name]))
+        with name_place("--kind_options"):
+            check_type(name, values[name], types_of[name])
+            check_value_range(name, values[name], known[name].metadata)
+    return values
+
+
+def _parse(text: str, kind: Any) -> Any:
+    """Returns a value of a type; the text itself if it is none, which the check of types reports."""
+    if kind is str or typing.get_origin(kind) is Literal:
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def name_flag(name: str) -> str:
+    """Returns the flag for an option of a kind."""
+    return f"--{name}" if name in _FLAGS else f"--kind_options={name}"

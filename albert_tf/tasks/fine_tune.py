@@ -15,10 +15,10 @@ from albert_tf.backends import require_tensorflow
 from albert_tf.errors import InputError, name_place
 from albert_tf.files import as_path
 from albert_tf.kinds import Classification
-from albert_tf.kinds.registry import find_kind, load_kinds
+from albert_tf.kinds.registry import find_kind
 from albert_tf.options import check_type
 from albert_tf.tasks.fine_tuning.data import RunData
-from albert_tf.tasks.fine_tuning.options import options_class
+from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.run import run
 from albert_tf.tasks.loaded import Loaded
 from albert_tf.tasks.loading import load
@@ -61,7 +61,8 @@ def fine_tune(
         callback: called after each report with the number of updates and the metrics, such as
             `train_loss` and `eval_accuracy`.
         **flags: hyperparameters and other flags of the command, with their names and defaults, e.g.
-            `learning_rate=3e-5`, `num_train_epochs=5`, `class_weights={"yes": 2}`, `text_column="body"`.
+            `learning_rate=3e-5`, `num_train_epochs=5`, `class_weights={"yes": 2}`, `text_column="body"`;
+            `kind_options={...}` are those of a kind of another package.
 
     Raises:
         InputError: an argument is unknown or out of range, a row is not as expected, or the data are of
@@ -70,8 +71,7 @@ def fine_tune(
     require_tensorflow("albert_tf.fine_tune")
     with name_place(f"kind={kind!r}"):
         find_kind(kind)
-    options_type = options_class(load_kinds())
-    flags = _check_flags(flags, options_type)
+    flags = _check_flags(flags)
     sources = {"train": train, **({} if dev is None else {"dev": dev})}
     in_memory = {
         split: data for split, data in sources.items() if not isinstance(data, str | os.PathLike)
@@ -80,7 +80,7 @@ def fine_tune(
         f"{split}_file": split if split in in_memory else as_path(source)
         for split, source in sources.items()
     }
-    options = options_type(
+    options = FineTuningOptions(
         init_checkpoint=as_path(model),
         output_dir=as_path(output_dir),
         do_train=True,
@@ -102,19 +102,26 @@ def _check(kind: str, data: RunData) -> None:
         )
 
 
-def _check_flags(flags: dict[str, Any], options_type: type) -> dict[str, Any]:
+def _check_flags(flags: dict[str, Any]) -> dict[str, Any]:
     """Returns the flags with paths as strings, if each is one that has a meaning here, of its type."""
-    types_of = typing.get_type_hints(options_type)
-    known = {field.name for field in dataclasses.fields(options_type)} - {*_NO_ARGUMENTS}
+    types_of = typing.get_type_hints(FineTuningOptions)
+    known = {field.name for field in dataclasses.fields(FineTuningOptions)} - {*_NO_ARGUMENTS}
     checked = {}
     for name, value in flags.items():
         if name not in known:
             nearest = difflib.get_close_matches(name, known)
             hint = f"; did you mean {' or '.join(nearest)}?" if nearest else ""
             raise InputError(f"fine_tune: unknown argument '{name}'{hint}")
+        if name == "kind_options" and isinstance(value, Mapping):
+            value = tuple(f"{option}={_as_text(each)}" for option, each in value.items())
         checked[name] = _flag_value(value)
         check_type(name, checked[name], types_of[name])
     return checked
+
+
+def _as_text(value: Any) -> str:
+    """Returns the value of an option of a kind as `--kind_options` has it: text, or JSON."""
+    return value if isinstance(value, str) else json.dumps(_flag_value(value))
 
 
 def _flag_value(value: Any) -> Any:

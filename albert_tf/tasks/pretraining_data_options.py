@@ -95,7 +95,7 @@ class PretrainingDataOptions(VocabularyOptions, CorpusConfig, SegmentConfig, Mas
         """Raises InputError if the flags alone show a mistake."""
         super().__post_init__()
         check_ranges(self)
-        check_range(self, "ngram", 1, self.max_seq_length)
+        check_range("ngram", self.ngram, 1, self.max_seq_length)
         if not all(self.input_file or ("",)):
             raise InputError("--input_file: expected at least one file; received none")
         if not self.output_file or "," in self.output_file or self.output_file.endswith("/"):

@@ -101,8 +101,8 @@ class PretrainingOptions(TrainingOptions, MaskingConfig):
             if getattr(self, name) is None:
                 object.__setattr__(self, name, value)  # as the dataclass is frozen
         super().__post_init__()
-        check_range(self, "ngram", 1, self.max_seq_length or MAX_LENGTH)
-        check_range(self, "decay_steps", 1, self.num_train_steps)
+        check_range("ngram", self.ngram, 1, self.max_seq_length or MAX_LENGTH)
+        check_range("decay_steps", self.decay_steps, 1, self.num_train_steps)
         if not (self.do_train or self.do_eval):
             raise InputError("expected --do_train, --do_eval or both; received neither")
         if self.do_train and not self.input_file:

@@ -5,6 +5,7 @@ import importlib
 import pathlib
 import re
 import sys
+import typing
 
 import numpy as np
 import pytest
@@ -12,9 +13,10 @@ import tensorflow as tf
 
 import albert_tf
 from albert_tf.kinds import KINDS
-from albert_tf.options.kinds import KIND_FLAGS, option_fields, plug_ins
-from albert_tf.tasks.fine_tuning.options import options_class
+from albert_tf.kinds.registry import read_kind
+from albert_tf.options.kinds import KIND_FLAGS, KIND_OPTIONS, KindOptions, option_fields
 from albert_tf.tasks.fine_tuning.run import run
+from tests.helpers import refused
 from tests.tasks.animals import ANIMALS, OTHERS, make_options, write_model
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -28,6 +30,13 @@ def test_options_of_the_kinds_are_known_without_the_kinds():
         known = option_fields(KIND_FLAGS[name])
         known.pop("max_seq_length", None)
         assert known.keys() == flags.keys()
+    declared = {name for options in KIND_FLAGS.values() for name in option_fields(options)}
+    assert {*KIND_OPTIONS} == declared - {"max_seq_length"}
+    flag_types = typing.get_type_hints(KindOptions)
+    for options in KIND_FLAGS.values():
+        types_of = typing.get_type_hints(options)
+        for name in option_fields(options).keys() - {"max_seq_length"}:
+            assert flag_types[name] == types_of[name] | None
 
 
 @pytest.fixture
@@ -64,10 +73,20 @@ def test_a_kind_of_another_package_trains_loads_and_exports(package, tmp_path, r
     values = {"task_name": "ordinal", "export_dir": str(tmp_path / "exported")}
     values["train_file"] = write_ratings(tmp_path / "train.tsv", 400, seed=1)
     values["dev_file"] = write_ratings(tmp_path / "dev.tsv", 100, seed=2)
-    values |= {"num_train_steps": 100, "train_batch_size": 32}
-    metrics = run(make_options(tmp_path, tmp_path / "out", **values))
+    values |= {"num_train_steps": 100, "train_batch_size": 32, "kind_options": ("sharpness=1.5",)}
+    options = make_options(tmp_path, tmp_path / "out", **values)
+    metrics = run(options)
+    assert read_kind(str(tmp_path / "out" / "best")).sharpness == 1.5
+    for given, message in {
+        "sharp=1": "sharp=1: ordinal has no such option; expected sharpness$",
+        "pooling=cls": "pooling=cls: ordinal has no such option; expected --pooling is a flag$",
+        "sharpness=x": "sharpness='x': expected float$",
+        "sharpness=-1": "sharpness=-1: expected at least 0$",
+        "sharpness=1": "a run with sharpness 1.5; --kind_options=sharpness says 1$",
+    }.items():
+        with refused(f"^--(kind_options|output_dir).*{message}"):
+            run(dataclasses.replace(options, kind_options=(given,)))
     assert KINDS["ordinal"].__module__ == "stars"
-    assert "pooling" in {field.name for field in dataclasses.fields(options_class(plug_ins()))}
     assert metrics["mean_error"] < 0.5  # 1.0 of a label in the middle
     rows = [line.split("\t") for line in (tmp_path / "dev.tsv").read_text().splitlines()[1:]]
     texts = [text for text, _ in rows]
@@ -83,5 +102,6 @@ def test_a_kind_of_another_package_trains_loads_and_exports(package, tmp_path, r
     request.getfixturevalue("eagerly")
     data = [{"text": text, "label": label} for text, label in rows]
     asked = {"kind": "ordinal", "num_train_steps": 1, "learning_rate": 0.0, "max_seq_length": 24}
+    asked["kind_options"] = {"sharpness": 1.5}
     more = albert_tf.fine_tune(tmp_path / "out", data, data, output_dir=tmp_path / "more", **asked)
     assert more.predict(texts).label == predicted.label

@@ -29,7 +29,7 @@ from albert_tf.kinds import OWN_KINDS, Kind, QuestionAnswering, recognise
 from albert_tf.kinds.question_answering import usable_examples
 from albert_tf.kinds.registry import find_kind, read_kind
 from albert_tf.options import select
-from albert_tf.options.kinds import option_fields
+from albert_tf.options.kinds import name_flag, option_fields, read_kind_options
 from albert_tf.tasks.common import described_folder
 from albert_tf.tasks.fine_tuning.choices import choose_length, set_length
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
@@ -155,6 +155,7 @@ def _start_kind(options: FineTuningOptions, task: Task, kind: Kind | None = None
     options.check_kinds([kind_class.name])
     values = {name: getattr(options, name, None) for name in option_fields(kind_class)}
     given = {name: value for name, value in values.items() if value is not None}
+    given |= read_kind_options(options.kind_options, kind_class)
     if stored:
         return dataclasses.replace(stored, **given)
     return kind_class(task_name=task.model_task, labels=kind.labels if kind else (), **given)
@@ -341,7 +342,7 @@ def _check_fields(options: FineTuningOptions, stored: Kind, kind: Kind) -> None:
         if getattr(stored, name) != getattr(kind, name):
             raise InputError(
                 f"--output_dir={options.output_dir}: holds the checkpoints of a run with {name} "
-                f"{getattr(stored, name)}; --{name} says {getattr(kind, name)}"
+                f"{getattr(stored, name)}; {name_flag(name)} says {getattr(kind, name)}"
             )
 
 

@@ -6,10 +6,9 @@ imported where they are used.
 
 import dataclasses
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
-from albert_tf.data.fine_tuning.race import LEVELS
 from albert_tf.data.fine_tuning.tables import ColumnNames
 from albert_tf.data.fine_tuning.task_table import (
     OWN_TASK,
@@ -21,7 +20,7 @@ from albert_tf.data.fine_tuning.task_table import (
 )
 from albert_tf.errors import InputError
 from albert_tf.options import option
-from albert_tf.options.kinds import KIND_FLAGS, add_kind_options
+from albert_tf.options.kinds import KIND_FLAGS, KIND_OPTIONS, KindOptions, kinds_with, option_fields
 from albert_tf.tasks.training_options import PAPER, ExportOptions, TrainingOptions
 
 _WISHES = ("do_train", "do_eval", "do_predict", "export_dir")
@@ -34,11 +33,9 @@ LENGTHS = (("num_train_steps", "num_train_epochs"), ("warmup_steps", "warmup_pro
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _FineTuningOptions(ColumnNames, ExportOptions, TrainingOptions):
-    """The options of fine-tuning, apart from those of single kinds."""
+class FineTuningOptions(KindOptions, ColumnNames, ExportOptions, TrainingOptions):
+    """The options of fine-tuning."""
 
-    # Option of a kind -> names of the kinds that have it.
-    KINDS_OF_OPTIONS: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     DEFAULTS: ClassVar = {
         "albert_config_file": "that of --init_checkpoint or, without --do_train, of the trained model",
         "spm_model_file": "as for --albert_config_file",
@@ -81,7 +78,9 @@ class _FineTuningOptions(ColumnNames, ExportOptions, TrainingOptions):
         least=0,
         most=0.9,
     )
-    race_level: Literal[("all", *LEVELS)] = option("Articles to use (--task_name=race).", "all")
+    race_level: Literal["all", "middle", "high"] = option(
+        "Articles to use (--task_name=race).", "all"
+    )
     best_metric: str | None = option(
         "Metric that selects the best checkpoint. Default: the task's first one.", None
     )
@@ -192,13 +191,16 @@ class _FineTuningOptions(ColumnNames, ExportOptions, TrainingOptions):
         """Returns the name of the option that names the file of a split."""
         return f"{split}_file"
 
-    def check_kinds(self, kinds: Iterable[str]) -> None:
+    def check_kinds(self, kinds: Sequence[str]) -> None:
         """Checks that no option is given that only other kinds than `kinds` have."""
-        for name, having in self.KINDS_OF_OPTIONS.items():
-            if getattr(self, name) is not None and not {*kinds} & {*having}:
+        from albert_tf.kinds.registry import find_kind
+
+        having = {name for kind in kinds for name in option_fields(find_kind(kind))}
+        for name in KIND_OPTIONS:
+            if getattr(self, name) is not None and name not in having:
                 raise InputError(
                     f"--{name}={getattr(self, name)}: {' or '.join(kinds)} has no such option; it is "
-                    f"one of {' and '.join(having)}"
+                    f"one of {' and '.join(kinds_with(name))}"
                 )
 
     def _assume(self, name: str, value: Any) -> None:
@@ -279,11 +281,3 @@ class _FineTuningOptions(ColumnNames, ExportOptions, TrainingOptions):
                     f"--{flag}: {name} does not read it with --data_source={self.data_source}; expected "
                     f"--{', --'.join(sorted(read))}"
                 )
-
-
-def options_class(kinds: Mapping[str, type]) -> type:
-    """Returns `FineTuningOptions` with the options of more kinds: those of other packages."""
-    return add_kind_options(_FineTuningOptions, {**KIND_FLAGS, **kinds})
-
-
-FineTuningOptions = options_class({})
