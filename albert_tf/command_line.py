@@ -122,7 +122,8 @@ def run(
     """Parses the command line into an `options_class` and calls `task` with it. Does not return.
 
     Args:
-        options_class: frozen dataclass whose fields are declared with `albert_tf.options.option`.
+        options_class: frozen dataclass whose fields are declared with `albert_tf.options.option`. If it
+            has a class method `from_flags`, that makes the options of the flags.
         task: function to call, or name of a module whose function `run` to call. The module is imported
             after the flags are parsed, so that help and mistakes in flags do not wait for it.
         description: what `--help` says above the flags, a docstring in which `{command}` stands for the
@@ -269,7 +270,8 @@ def _run_task(options_class: type, task: Callable[[typing.Any], typing.Any] | st
     try:
         with _one_line_errors():
             try:
-                options = options_class(**_flag_values(options_class))
+                make = getattr(options_class, "from_flags", options_class)
+                options = make(**_flag_values(options_class))
             except InputError as error:
                 _fail(error, _USAGE_CODE)
             if _TURNED_ON_ONEDNN and "tensorflow" in sys.modules:

@@ -6,9 +6,10 @@ import pytest
 
 import albert_tf
 from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertPretrainer
+from albert_tf.options.resolution import Resolution
 from albert_tf.sources import find_model, shipped_names
-from albert_tf.tasks.common import find_init_model
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
+from albert_tf.tasks.training_run import add_init_model
 from albert_tf.tokenization import AlbertTokenizer
 from tests.helpers import assert_same_weights, refused
 
@@ -49,9 +50,10 @@ def test_small_en_starts_a_training():
         do_train=True,
         output_dir="out",
     )
-    found = find_init_model(options)
-    assert found.albert_config_file == str(SHIPPED / "small_en" / "config.json")
-    assert found.spm_model_file == str(SHIPPED / "small_en" / "spiece.model")
+    values = Resolution(options)
+    add_init_model(values, None)
+    assert values["albert_config_file"] == str(SHIPPED / "small_en" / "config.json")
+    assert values["spm_model_file"] == str(SHIPPED / "small_en" / "spiece.model")
 
 
 def test_a_folder_of_that_name_comes_first(tmp_path, monkeypatch, capsys):

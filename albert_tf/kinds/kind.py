@@ -50,6 +50,7 @@ class Kind(abc.ABC):
     texts: ClassVar[tuple[str, ...]]  # inputs of the text model
     fixed_options: ClassVar[tuple[str, ...]] = ()  # that must equal those of the training
     free_options: ClassVar[tuple[str, ...]] = ()  # that may change when training resumes
+    length_options: ClassVar[tuple[str, ...]] = ()  # whose default is one for `max_seq_length`
     can_hold_out: ClassVar[bool] = True  # whether a part of a training set may be the dev set
     # Whether the pooled output becomes logits of `labels`, or a score, as `Baselines` predict them.
     reads_pooler: ClassVar[bool] = False

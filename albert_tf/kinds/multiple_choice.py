@@ -30,6 +30,7 @@ class MultipleChoice(MultipleChoiceFlags, Classification):
     name: ClassVar = "multiple_choice"
     texts: ClassVar = ("article", "question", "options")
     reads_one_sequence: ClassVar = False
+    length_options: ClassVar = ("max_qa_length",)
 
     @property
     def reported(self) -> tuple[str, ...]:

@@ -58,6 +58,7 @@ class TokenClassification(TokenClassificationFlags, Kind):
     name: ClassVar = "token_classification"
     texts: ClassVar = ("text",)
     finds_spans: ClassVar = True
+    length_options: ClassVar = ("doc_stride",)
     loss: ClassVar = TokenClassificationLoss()
 
     metrics: tuple[str, ...] = ("f1", "precision", "recall")

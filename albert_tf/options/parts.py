@@ -3,7 +3,7 @@
 import dataclasses
 import importlib.util
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 from albert_tf.errors import InputError
 from albert_tf.options import check_type, option
@@ -73,6 +73,9 @@ class DepthOptions:
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class VocabularyOptions:
     """The vocabulary of a model."""
+
+    # Pairs of options of which at most one has a value.
+    ALTERNATIVES: ClassVar[tuple[tuple[str, str], ...]] = (("spm_model_file", "vocab_file"),)
 
     spm_model_file: str | None = option("SentencePiece model.", None)
     vocab_file: str | None = option("WordPiece vocabulary, instead of a SentencePiece model.", None)

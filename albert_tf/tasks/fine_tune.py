@@ -88,8 +88,7 @@ def fine_tune(
         **files,
         **flags,
     )
-    options = dataclasses.replace(options, do_eval=dev is not None or options.holds_out)
-    run(options, in_memory, functools.partial(_check, kind), callback)
+    run(options.with_evaluation(), in_memory, functools.partial(_check, kind), callback)
     return load(output_dir)
 
 

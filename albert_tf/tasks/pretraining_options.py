@@ -97,12 +97,10 @@ class PretrainingOptions(TrainingOptions, MaskingConfig):
     )
 
     def __post_init__(self):
-        for name, value in dataclasses.asdict(self._recipe).items():
-            if getattr(self, name) is None:
-                object.__setattr__(self, name, value)  # as the dataclass is frozen
         super().__post_init__()
         check_range("ngram", self.ngram, 1, self.max_seq_length or MAX_LENGTH)
-        check_range("decay_steps", self.decay_steps, 1, self.num_train_steps)
+        steps = self.num_train_steps or self.recipe_values.num_train_steps
+        check_range("decay_steps", self.decay_steps, 1, steps)
         if not (self.do_train or self.do_eval):
             raise InputError("expected --do_train, --do_eval or both; received neither")
         if self.do_train and not self.input_file:
@@ -113,6 +111,7 @@ class PretrainingOptions(TrainingOptions, MaskingConfig):
             raise InputError("expected --albert_config_file or --init_checkpoint; received neither")
 
     @property
-    def _recipe(self) -> PretrainingRecipe:
+    def recipe_values(self) -> PretrainingRecipe:
+        """The hyperparameters of the recipe, the paper's by default."""
         row = PRETRAINING_RECIPES.get(self.recipe)
         return row.values(self.init_checkpoint is None) if row else PAPER

@@ -1,7 +1,6 @@
 """The records of a pre-training run: which files, in which order, with or without masks."""
 
 import contextlib
-import dataclasses
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +17,7 @@ from albert_tf.data.pretraining.record_files import count_records, first_record,
 from albert_tf.data.records import feature_sizes, pretraining_record, unmasked_record
 from albert_tf.errors import InputError, name_place, warn
 from albert_tf.options import select
+from albert_tf.options.resolution import Resolution
 from albert_tf.tasks.flags import check_vocab_size, load_tokenizer
 from albert_tf.tasks.pretraining_options import PretrainingOptions
 from albert_tf.tasks.training_options import PAPER_LENGTH, PAPER_PREDICTIONS
@@ -28,11 +28,11 @@ _FLAGS = ("input_file", "eval_input_file")
 _RECORDS_FILE = "records.json"
 
 
-def fill_sizes(options: PretrainingOptions, config: AlbertConfig) -> PretrainingOptions:
-    """Returns the options with the sizes of the first record, or the paper's without records."""
-    flag = "input_file" if options.input_file else "eval_input_file"
+def record_sizes(values: Resolution[PretrainingOptions], config: AlbertConfig) -> dict[str, int]:
+    """Returns the options that the first record determines; the paper's sizes without records."""
+    flag = "input_file" if values["input_file"] else "eval_input_file"
     with name_place(f"--{flag}"):
-        paths = files.expand_globs(getattr(options, flag))
+        paths = files.expand_globs(values[flag])
     positions = config.max_position_embeddings
     bound = pretraining_record(positions, positions)
     sizes: Mapping[str, int] = {}
@@ -42,21 +42,17 @@ def fill_sizes(options: PretrainingOptions, config: AlbertConfig) -> Pretraining
             break
         if record:
             bound.check([record], path, 1)
-    length = options.max_seq_length or sizes.get("input_ids", PAPER_LENGTH)
+    length = values["max_seq_length"] or sizes.get("input_ids", PAPER_LENGTH)
     if length > positions:
         raise InputError(
-            f"--{flag}: the records have {length} tokens; {options.albert_config_file} has "
+            f"--{flag}: the records have {length} tokens; {values['albert_config_file']} has "
             f"max_position_embeddings {positions}"
         )
     predictions = PAPER_PREDICTIONS
     if sizes:
         masked = (size for name, size in sizes.items() if name.startswith("masked_lm_"))
-        predictions = next(masked, math.ceil(length * options.masked_lm_prob))
-    return dataclasses.replace(
-        options,
-        max_seq_length=length,
-        max_predictions_per_seq=options.max_predictions_per_seq or predictions,
-    )
+        predictions = next(masked, math.ceil(length * values["masked_lm_prob"]))
+    return {"max_seq_length": length, "max_predictions_per_seq": predictions}
 
 
 def open_records(

@@ -3,7 +3,9 @@
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
+import keras
 import numpy as np
 
 from albert_tf import training
@@ -21,20 +23,35 @@ from albert_tf.losses import PretrainingLoss
 from albert_tf.model_folder import TRAINED_LAYERS, find_best
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.models.flash_attention import has_flash_attention
-from albert_tf.tasks import common
+from albert_tf.options.resolution import Resolution
 from albert_tf.tasks.flags import check_addresses
+from albert_tf.tasks.output_folder import (
+    check_output_dir,
+    load_init_checkpoint,
+    start_or_resume,
+    write_results,
+)
 from albert_tf.tasks.pretraining_options import PretrainingOptions
 from albert_tf.tasks.pretraining_records import (
     explain_bad_records,
-    fill_sizes,
     open_records,
+    record_sizes,
     save_counts,
 )
+from albert_tf.tasks.stored_run import StoredRun
 from albert_tf.tasks.training_options import PAPER_PRETRAINING as PAPER
 from albert_tf.tasks.training_options import (
     PRETRAINING_RECIPES,
     find_size,
     fixed_length,
+)
+from albert_tf.tasks.training_run import (
+    add_init_model,
+    load_config,
+    make_evaluator,
+    start_devices,
+    warn_of_large_batch,
+    with_dropout,
 )
 from albert_tf.tokenization import Tokenizer
 
@@ -61,20 +78,13 @@ def run(options: PretrainingOptions) -> dict[str, float]:
     `--do_train`, of `--init_checkpoint` if it is given.
     """
     check_addresses(options)
-    options = common.find_init_model(options)
-    common.start_devices(options)
-    if options.jit_compile is None:
-        options = dataclasses.replace(options, jit_compile=training.has_gpu())
-    if not options.do_train:
-        # Don't check or read the training records.
-        options = dataclasses.replace(options, input_file=())
-    config = common.load_config(options)
-    options = fill_sizes(options, config)
-    if options.recipe:
-        options = _apply_recipe(options, config)
-        config = common.load_config(options)
-    options = _fill_depths(options, config)
-    common.check_output_dir(options, config, ("sentence_objective",), _DATA_OPTIONS)
+    values = Resolution(options)
+    stored = StoredRun.find(options)
+    add_init_model(values, stored)
+    start_devices(options)
+    config = _resolve(values, stored)
+    options = values.options()
+    check_output_dir(values, config, stored, ("sentence_objective",), _DATA_OPTIONS)
     records, tokenizer = open_records(options, config)
     if records["input_file"].masker:
         options.warn_of_few_predictions(options.max_seq_length)
@@ -94,7 +104,8 @@ def run(options: PretrainingOptions) -> dict[str, float]:
         explain_bad_records(records),
     ):
         if options.do_train:
-            _train(options, evaluator, records, tokenizer, evaluate)
+            part = None if stored else evaluator.model
+            _train(options, values.noted(), evaluator, part, records, tokenizer, evaluate)
         if not options.do_eval:
             return {}
         if options.do_train or options.init_checkpoint is None:
@@ -106,47 +117,68 @@ def run(options: PretrainingOptions) -> dict[str, float]:
                 )
             load_checkpoint(evaluator.model, folder).check_complete()
         else:
-            common.load_init_checkpoint(options, evaluator.model)
+            load_init_checkpoint(options, evaluator.model)
         metrics = evaluate()
     if evaluator.is_chief:
-        common.write_results(options, metrics)
+        write_results(options, metrics)
     return metrics
 
 
-def _apply_recipe(options: PretrainingOptions, config: AlbertConfig) -> PretrainingOptions:
-    """Prints all hyperparameters, and sets the dropout of the recipe's preset unless another is given."""
-    dropout = options.dropout
-    if presets := PRETRAINING_RECIPES[options.recipe].presets:
-        published = find_size(config, presets)
-        if published is None:
-            raise InputError(
-                f"--recipe={options.recipe}: expected a model with the size of one of "
-                f"{', '.join(presets)}; received another"
-            )
-        dropout = published.hidden_dropout_prob if dropout is None else dropout
-    options = dataclasses.replace(options, dropout=dropout)
-    names = (*dataclasses.asdict(PAPER), "max_seq_length", "max_predictions_per_seq", "dropout")
-    values = [f"{name} {value}" for name in names if (value := getattr(options, name)) is not None]
-    print(f"recipe {options.recipe}: {', '.join(values)}")
-    return options
+def add_recipe(values: Resolution[PretrainingOptions]) -> None:
+    """Adds the hyperparameters of the recipe, which is the paper's by default."""
+    recipe = values.given.recipe_values
+    values.add("recipe" if values.given.recipe else "default", dataclasses.asdict(recipe))
 
 
-def _fill_depths(options: PretrainingOptions, config: AlbertConfig) -> PretrainingOptions:
-    """Returns the options with the numbers of layers that training draws from; empty for one number.
+def _resolve(values: Resolution[PretrainingOptions], stored: StoredRun | None) -> AlbertConfig:
+    """Adds the values of all options that are left out, and returns the config of the model."""
+    given = values.given
+    add_recipe(values)
+    values.add("default", {"jit_compile": training.has_gpu()})
+    if not given.do_train:
+        # Don't check or read the training records.
+        values.replace("input_file", ())
+    config = load_config(values, stored)
+    values.add("rows", record_sizes(values, config))
+    if given.recipe:
+        values.add("recipe", {"dropout": _preset_dropout(given, config)})
+        names = (*dataclasses.asdict(PAPER), "max_seq_length", "max_predictions_per_seq", "dropout")
+        print(f"recipe {given.recipe}: {values.describe(names)}")
+        config = with_dropout(config, values["dropout"])
+    if values.is_open("trained_num_hidden_layers"):
+        depths = _trained_depths(values, stored, config)
+        values.add("model", {"trained_num_hidden_layers": depths})
+    return config
+
+
+def _preset_dropout(options: PretrainingOptions, config: AlbertConfig) -> float | None:
+    """Returns the dropout of the preset of the recipe that has the model's size; None without presets."""
+    presets = PRETRAINING_RECIPES[options.recipe].presets
+    if not presets:
+        return None
+    published = find_size(config, presets)
+    if published is None:
+        raise InputError(
+            f"--recipe={options.recipe}: expected a model with the size of one of "
+            f"{', '.join(presets)}; received another"
+        )
+    return published.hidden_dropout_prob
+
+
+def _trained_depths(
+    values: Resolution[PretrainingOptions], stored: StoredRun | None, config: AlbertConfig
+) -> tuple[int, ...]:
+    """Returns the numbers of layers that training draws from by default; empty for one number.
 
     A run that resumes keeps its own.
     """
-    numbers = options.trained_num_hidden_layers
-    if numbers is None:
-        is_one = options.num_hidden_layers is not None
-        folder = common.described_folder(options)
-        config_file = options.albert_config_file
-        stored = StoredModel.at(folder) if folder else StoredModel.of_config(config_file)
-        numbers = () if is_one else tuple(stored.trained_layers)
-        # A conversion to another number of layers keeps the numbers of the training.
-        draws = len(numbers) > 1 and config.num_hidden_layers in numbers
-        numbers = numbers if draws else ()
-    return dataclasses.replace(options, trained_num_hidden_layers=numbers)
+    if values.given.num_hidden_layers is not None:
+        return ()
+    model = stored.model if stored else StoredModel.of_config(values["albert_config_file"])
+    numbers = tuple(model.trained_layers)
+    # A conversion to another number of layers keeps the numbers of the training.
+    draws = len(numbers) > 1 and config.num_hidden_layers in numbers
+    return numbers if draws else ()
 
 
 def _make_evaluator(options: PretrainingOptions, config: AlbertConfig) -> training.Evaluator:
@@ -167,19 +199,21 @@ def _make_evaluator(options: PretrainingOptions, config: AlbertConfig) -> traini
         )
         return AlbertPretrainer(encoder, sentence_head, seed + 1, dtype=dtype)
 
-    return common.make_evaluator(
+    return make_evaluator(
         options,
         make_model,
         PretrainingLoss(sentence_head),
-        options.num_train_steps,
-        options.warmup_steps,
-        options.decay_steps,
+        num_train_steps=options.num_train_steps,
+        num_warmup_steps=options.warmup_steps,
+        decay_steps=options.decay_steps,
     )
 
 
 def _train(
     options: PretrainingOptions,
+    noted: Mapping[str, Any],
     trainer: training.Trainer,
+    starting_part: keras.Model | None,
     records: Mapping[str, Records],
     tokenizer: Tokenizer | None,
     evaluate: Callable[[], dict[str, float]] | None,
@@ -199,13 +233,13 @@ def _train(
         )
     advice = StoredModel.of_config(options.albert_config_file).advice
     advice.pop(TRAINED_LAYERS, None)
-    with common.start_or_resume(
-        options, trainer, trainer.model, tokenizer, advice=advice
+    with start_or_resume(
+        options, trainer, starting_part, tokenizer, noted=noted, advice=advice
     ) as write_best:
         if trainer.is_chief:
             save_counts(options, records)
             num_records = sum(file.count for file in train_records.files)
-            common.warn_of_large_batch(options, num_records, "records")
+            warn_of_large_batch(options, num_records, "records")
         check = LearningCheck(batches_from().as_numpy_iterator(), options.warmup_steps)
         plan = training.TrainingPlan(
             options,

@@ -9,9 +9,10 @@ import albert_tf
 from albert_tf.checkpoints.loading import read_config
 from albert_tf.conversion import load_model
 from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertPretrainer
-from albert_tf.tasks.common import find_init_model
+from albert_tf.options.resolution import Resolution
 from albert_tf.tasks.conversion import ConversionOptions, run
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
+from albert_tf.tasks.training_run import add_init_model
 from albert_tf.tokenization import AlbertTokenizer
 from tests.checkpoints.layouts import keras_hub_config, keras_hub_tensors, write_preset
 from tests.helpers import assert_same_weights, random_inputs
@@ -53,9 +54,10 @@ def test_a_classifiers_preset_with_its_vocabulary_is_a_whole_model(tmp_path, eag
     assert again.tokenizer.vocabulary == loaded.tokenizer.vocabulary
 
     options = {"train_file": "t", "init_checkpoint": path, "output_dir": "out"}
-    found = find_init_model(FineTuningOptions(**options))
-    assert found.spm_model_file == str(assets / "vocabulary.spm")
-    assert found.albert_config_file == str(tmp_path / "preset" / "config.json")
+    values = Resolution(FineTuningOptions.from_flags(**options))
+    add_init_model(values, None)
+    assert values["spm_model_file"] == str(assets / "vocabulary.spm")
+    assert values["albert_config_file"] == str(tmp_path / "preset" / "config.json")
 
 
 @pytest.mark.slow

@@ -49,7 +49,9 @@ def test_the_flags_of_a_step_are_those_of_its_script(monkeypatch, step):
     for name, value in step.flags.items():
         value = str(value) if isinstance(value, pathlib.Path) else value
         values[name] = (value,) if typing.get_origin(types[name]) is tuple else value
-    OPTIONS[step.script](**values)  # refuses unknown names and values out of range
+    options_class = OPTIONS[step.script]
+    make = getattr(options_class, "from_flags", options_class)
+    make(**values)  # refuses unknown names and values out of range
 
 
 def walk(out):

@@ -28,7 +28,6 @@ from albert_tf.tasks.fine_tuning.run import run
 from tests.data.squad_file import questions_of
 from tests.helpers import change_kind, refused
 from tests.kinds.samples import SAMPLES
-from tests.tasks import plants
 from tests.tasks.animals import LABELS, read_table
 
 each_kind = pytest.mark.parametrize("name", SAMPLES)
@@ -183,7 +182,7 @@ def test_learns_and_other_libraries_agree(name, trained):
     assert tables - {"eval_predictions.tsv"} == TABLES.get(name, set())
     # Options that were not given are chosen.
     saved = read_own(str(folder / "out" / "state"))["options"]
-    assert {"train_batch_size", "warmup_proportion"} <= {*saved["chosen"]}
+    assert {"train_batch_size", "warmup_proportion"} <= {*saved["sources"]}
     assert saved["train_batch_size"] == (32 if name == "embedding" else 16)
 
 
@@ -276,8 +275,7 @@ def test_evaluations_agree(name, trained, exported, tmp_path):
         alone = {"output_dir": str(out), "do_train": False, "export_dir": None}
         received = run(dataclasses.replace(options, **alone))
         assert (received["threshold_plant"], read_kind(out / "best").thresholds) == (0.5, ())
-    dev_file = "predict_file" if SAMPLES[name].module is plants else "dev_file"
-    received = exported(name).evaluate(getattr(options, dev_file))
+    received = exported(name).evaluate(options.dev_file)
     assert received == pytest.approx(metrics, abs=1e-4)
 
 

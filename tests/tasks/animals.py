@@ -4,6 +4,8 @@ import csv
 
 import numpy as np
 
+from albert_tf.options.resolution import Resolution
+from albert_tf.tasks.fine_tuning.choices import add_known
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tokenization import train_vocabulary
 from tests.helpers import tiny_config
@@ -105,3 +107,10 @@ def make_options(data, output_dir, **changes):
         **changes,
     }
     return FineTuningOptions(**values)
+
+
+def complete(options):
+    """Returns options of a new run with the values that do not depend on the data."""
+    values = Resolution(options)
+    add_known(values, None)
+    return values.options()

@@ -4,7 +4,11 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.records import pretraining_record, unmasked_record, write_records
-from albert_tf.tasks.pretraining_run import PretrainingOptions
+from albert_tf.options.resolution import Resolution
+from albert_tf.tasks.pretraining_options import PretrainingOptions
+from albert_tf.tasks.pretraining_records import record_sizes
+from albert_tf.tasks.pretraining_run import add_recipe
+from albert_tf.tasks.training_run import load_config
 from tests.helpers import tiny_config, write_wordpiece
 
 LENGTH, PREDICTIONS = 24, 4
@@ -74,6 +78,19 @@ def make_options(data, output_dir, **changes):
         **changes,
     }
     return PretrainingOptions(**values)
+
+
+def resolve(options, sizes=False, config=None):
+    """Returns options with the recipe's values and, if asked for, the sizes of the records."""
+    values = Resolution(options)
+    add_recipe(values)
+    if sizes:
+        values.add("rows", record_sizes(values, config or load_config(values)))
+    return values.options()
+
+
+def config_of(options):
+    return load_config(Resolution(options))
 
 
 def make_dynamic_options(data, output_dir, **changes):

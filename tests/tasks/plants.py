@@ -49,4 +49,4 @@ def make_options(data, output_dir, version="v1", **changes):
         "save_checkpoints_steps": 75,
         **changes,
     }
-    return SquadOptions(**values)
+    return SquadOptions.from_flags(**values)

@@ -11,19 +11,20 @@ from albert_tf.config import AlbertConfig
 from albert_tf.conversion import save_model
 from albert_tf.kinds import Classification, MultipleChoice, TokenClassification
 from albert_tf.model_folder import read_own
+from albert_tf.options import option_groups
+from albert_tf.options.resolution import Resolution
 from albert_tf.sources import find_model
 from albert_tf.tasks.fine_tuning.choices import (
-    Choice,
-    choose,
+    add_chosen,
     choose_length,
-    complete,
+    may_start_again,
     set_length,
 )
 from albert_tf.tasks.fine_tuning.data import read_data
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.run import run
 from tests.helpers import refused
-from tests.tasks.animals import make_options, write_rows
+from tests.tasks.animals import complete, make_options, write_rows
 
 LEFT_OUT = dict.fromkeys(
     (
@@ -44,10 +45,12 @@ def choose_for(rows, tmp_path, width=768, kind=KIND, recommended=None, **given):
         train_file="train.tsv",
         albert_config_file=str(path),
         output_dir=str(tmp_path / "out"),
+        do_train=True,
         **given,
     )
-    chosen, choice = choose(options, config, kind, rows, Choice())
-    return chosen, choice.names
+    values = Resolution(options)
+    add_chosen(values, config, kind, rows, None)
+    return values.options(), [name for name in vars(options) if values.is_chosen(name)]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +90,7 @@ def test_length_leaves_nearly_all_texts_whole(data):
     assert choose_length(tags, tags.make_examples(texts), tokenizer, 512, seed=0) == 128
     # What depends on the length follows it, unless it was given.
     assert set_length(MultipleChoice(), 512).max_qa_length == 128
-    assert set_length(MultipleChoice(max_qa_length=9), 512).max_qa_length == 9
+    assert set_length(MultipleChoice(max_qa_length=9), 512, ["max_qa_length"]).max_qa_length == 9
     assert set_length(tags, 64).doc_stride == 32
 
 
@@ -108,10 +111,20 @@ def test_run_that_resumes_keeps_what_it_chose(data, tmp_path, capsys, eagerly):
     run(options)
     assert capsys.readouterr().out.count("a flag overrides each") == 1
     before = read_options(out)
-    assert before["chosen"] == [
-        *("learning_rate", "optimizer", "num_train_steps", "warmup_proportion", "max_seq_length")
-    ]
+    assert before["sources"] == {
+        "do_lower_case": "default",
+        "classifier_dropout": "default",
+        "learning_rate": "model",
+        "optimizer": "model",
+        "num_train_steps": "rows",
+        "max_seq_length": "rows",
+        "warmup_proportion": "default",
+    }
     assert (before["train_batch_size"], before["restarts"]) == (512, 0)
+    for _, fields in option_groups(FineTuningOptions):
+        for field in fields:
+            has_text = "Default: " in field.metadata["description"]
+            assert has_text or field.name not in before["sources"]
     write_rows(tmp_path / "train.tsv", 400, seed=1)
     without_dev_set = {"do_eval": False, "dev_fraction": 0.1}
     run(dataclasses.replace(options, **without_dev_set))
@@ -125,7 +138,7 @@ def test_run_that_resumes_keeps_what_it_chose(data, tmp_path, capsys, eagerly):
     run(dataclasses.replace(options, **given, **without_dev_set))
     after = read_options(out)
     assert (after["num_train_steps"], after["learning_rate"]) == (more, 1e-3)
-    assert "learning_rate" not in after["chosen"]
+    assert "learning_rate" not in after["sources"]
 
 
 @pytest.mark.slow
@@ -147,7 +160,7 @@ def test_training_that_was_stopped_ends_as_if_it_were_not(data, tmp_path):
         losses.append(json.loads((tmp_path / name / "eval_results.json").read_text())["loss"])
     assert losses[0] == pytest.approx(losses[1], abs=1e-4)
     one, other = (read_options(tmp_path / name) for name in ("stopped", "whole"))
-    for name in ("learning_rate", "train_batch_size", "new_pooler", "chosen", "restarts"):
+    for name in ("learning_rate", "train_batch_size", "new_pooler", "sources", "restarts"):
         assert one[name] == other[name]
     assert one["new_pooler"]
 
@@ -180,8 +193,9 @@ def test_collapse_at_a_chosen_rate_starts_again_at_half_of_it(
         return
     assert "collapsed at the chosen learning rate of 0.0003: starting again at half" in printed
     assert (options_there["learning_rate"], options_there["restarts"]) == (1.5e-4, 1)
-    names = ("learning_rate",)
-    assert [Choice(names, restarts).may_start_again for restarts in (1, 2)] == [True, False]
+    values = Resolution(options)
+    values.add("model", {"learning_rate": 1e-4})
+    assert [may_start_again(values, restarts) for restarts in (1, 2)] == [True, False]
     assert "has collapsed" not in error
     reports = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     assert [line["step"] for line in reports if line["split"] == "eval"] == [0, 2, 4]

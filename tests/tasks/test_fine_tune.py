@@ -94,9 +94,9 @@ def test_answers_to_questions(trained, tmp_path, eagerly):
     options = plants.make_options(tmp_path, tmp_path)
     same = {"max_seq_length": 40, "max_query_length": 7, "doc_stride": 17, "num_train_steps": 1}
     same |= {"kind": "question_answering", "output_dir": tmp_path / "out"}
-    rows = list(to_records(options.predict_file))
-    model = albert_tf.fine_tune(trained, rows, options.predict_file, recipe="paper", **same)
-    assert model.evaluate(rows) == model.evaluate(options.predict_file)
+    rows = list(to_records(options.dev_file))
+    model = albert_tf.fine_tune(trained, rows, options.dev_file, recipe="paper", **same)
+    assert model.evaluate(rows) == model.evaluate(options.dev_file)
     (answer,) = model.predict_json("which plant", "the old oak sees a cat")
     assert set(answer) == {"answer", "start", "end", "score", "null_odds"}
     with refused(r"^train\[0\]: not SQuAD: question is missing, expected"):

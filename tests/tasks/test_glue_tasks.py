@@ -8,7 +8,6 @@ import pytest
 from albert_tf.data.fine_tuning.examples import Example
 from albert_tf.data.fine_tuning.task_table import find_task
 from albert_tf.files import to_json
-from albert_tf.tasks.fine_tuning.choices import complete
 from albert_tf.tasks.fine_tuning.data import read_data
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.predictions import write_submission
@@ -19,7 +18,7 @@ from tests.data.race_folder import write_race
 from tests.data.tfds_folder import glue_records, write_tfds
 from tests.helpers import refused, shared_path, tiny_config, write_wordpiece
 from tests.tasks import animals
-from tests.tasks.animals import read_table
+from tests.tasks.animals import complete, read_table
 
 
 def make_options(tmp_path, task, folder="data/glue", **changes):

@@ -8,11 +8,10 @@ import pytest
 import tensorflow as tf
 
 import albert_tf
-from albert_tf.tasks.fine_tuning.choices import complete
 from albert_tf.tasks.fine_tuning.data import read_data
 from albert_tf.tokenization import AlbertTokenizer
 from tests.helpers import refused
-from tests.tasks.animals import OTHERS, make_options, pair_files
+from tests.tasks.animals import OTHERS, complete, make_options, pair_files
 
 LENGTH = 10
 FILLER = " ".join(OTHERS)

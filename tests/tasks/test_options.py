@@ -12,7 +12,6 @@ from albert_tf.kinds import OWN_KINDS, MultipleChoice
 from albert_tf.tasks import training_options
 from albert_tf.tasks.conversion import ConversionOptions
 from albert_tf.tasks.embedding import EmbeddingOptions
-from albert_tf.tasks.fine_tuning.choices import complete
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.squad_options import SquadOptions
 from albert_tf.tasks.pretraining_data import PretrainingDataOptions
@@ -24,8 +23,8 @@ from albert_tf.tasks.training_options import (
     find_size,
 )
 from tests.helpers import refused
-from tests.tasks import animals, plants
-from tests.tasks.animals import NO_FILES
+from tests.tasks import animals, language, plants
+from tests.tasks.animals import NO_FILES, complete
 
 PRETRAINING = functools.partial(
     PretrainingOptions,
@@ -180,6 +179,7 @@ def test_contradictory_flags_are_refused(make, changes, message):
 
 
 def values_of_the_recipe(options):
+    options = language.resolve(options)
     return {name: getattr(options, name) for name in dataclasses.asdict(PAPER_PRETRAINING)}
 
 
@@ -205,7 +205,8 @@ def test_recipe_for_small_budgets_has_two_parts_and_flags_win(monkeypatch, bfloa
     given = {"learning_rate": 0.001, "warmup_steps": 0, "mixed_precision": "float32"}
     second = PRETRAINING(recipe="small", init_checkpoint="first", **given)
     assert values_of_the_recipe(second) == first | {"num_train_steps": 30000} | given
-    assert PRETRAINING(recipe="small", init_checkpoint="first").learning_rate == 0.0025
+    alone = PRETRAINING(recipe="small", init_checkpoint="first")
+    assert values_of_the_recipe(alone)["learning_rate"] == 0.0025
 
 
 @pytest.mark.parametrize(
@@ -230,7 +231,8 @@ def test_recipe_of_the_paper_is_used_and_printed(capsys):
     printed = capsys.readouterr().out
     for name, value in dataclasses.asdict(PAPER["mnli"]).items():
         assert getattr(options, name) == value
-        assert f"{name} {value}" in printed
+        shown = f"{value:g}" if isinstance(value, float) else value
+        assert f"--{name}={shown}" in printed
     assert (options.num_train_epochs, options.warmup_proportion) == (None, None)
 
 
@@ -249,7 +251,7 @@ def test_flags_override_the_recipe(capsys):
     assert set(given) == {field.name for field in dataclasses.fields(PAPER["mnli"])}
     options = complete(GLUE(recipe="paper", **given))
     assert {name: getattr(options, name) for name in given} == given
-    assert "learning_rate 0.0001, train_batch_size 7" in capsys.readouterr().out
+    assert "--learning_rate=0.0001, --train_batch_size=7" in capsys.readouterr().out
 
 
 def test_a_given_length_keeps_the_recipes_warmup_proportion_and_replaces_the_default():
@@ -293,23 +295,23 @@ def test_flags_of_other_kinds_are_refused(task_name, given, message):
 
 def test_a_training_file_alone_asks_for_everything():
     given = {"train_file": "x.csv", "init_checkpoint": "small_en", "output_dir": "out"}
-    options = FineTuningOptions(**given)
+    options = FineTuningOptions.from_flags(**given)
     assert (options.task_name, options.do_train, options.do_eval) == ("classification", True, True)
     assert options.export_dir == "out/exported"
-    assert FineTuningOptions(**given, predict_file="-").do_train
+    assert FineTuningOptions.from_flags(**given, predict_file="-").do_train
     # A wish turns the assumptions off.
-    options = FineTuningOptions(**given, do_train=True)
+    options = FineTuningOptions.from_flags(**given, do_train=True)
     assert (options.task_name, options.do_eval) == ("classification", False)
     assert options.export_dir is None
     # So do the original's names of files.
     questions = {"predict_file": "q.json", "output_dir": "out"}
-    options = SquadOptions(**given | {"train_file": "x.json"} | questions)
+    options = SquadOptions.from_flags(**given | {"train_file": "x.json"} | questions)
     assert (options.do_train, options.do_eval, options.do_predict) == (True, True, False)
     assert options.splits == ["train", "dev"]
     assert options.dev_file == "q.json"
-    assert SquadOptions(**questions).splits == ["test"]
-    assert SquadOptions(**questions, do_eval=True, do_predict=True).splits == ["dev"]
+    assert SquadOptions.from_flags(**questions).splits == ["test"]
+    assert SquadOptions.from_flags(**questions, do_eval=True, do_predict=True).splits == ["dev"]
     # There is nothing to evaluate on.
     for more in ({"dev_fraction": 0.0}, {"task_name": "embedding"}, {"task_name": "squad"}):
-        options = FineTuningOptions(**given, **more)
+        options = FineTuningOptions.from_flags(**given, **more)
         assert (options.do_train, options.do_eval) == (True, False)

@@ -19,7 +19,7 @@ from albert_tf.conversion import save_model
 from albert_tf.errors import InputError, StoppedError
 from albert_tf.model_folder import list_states, read_own, replace_own
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
-from albert_tf.tasks import common, conversion, pretraining_run
+from albert_tf.tasks import conversion, pretraining_run
 from albert_tf.tasks.pretraining_run import LearningCheck, run, unigram_entropy
 from albert_tf.training import Evaluator, make_strategy
 from albert_tf.training.reports import read_reports
@@ -298,8 +298,11 @@ def test_a_recipe_prints_its_values_and_the_folder_has_the_vocabulary_of_the_rec
     metrics = run(make_options(described_data, tmp_path / "out", **changes))
     assert "sentence_order_loss" not in metrics
     said = capsys.readouterr()
-    assert "recipe paper_v1: optimizer lamb, learning_rate 0.02, train_batch_size 2, " in said.out
-    assert "dropout 0.1" in said.out
+    assert (
+        "recipe paper_v1: --optimizer=lamb, --learning_rate=0.02, --train_batch_size=2, "
+        in said.out
+    )
+    assert "--dropout=0.1" in said.out
     saved = json.loads((tmp_path / "out" / "best" / "config.json").read_text())
     assert saved["attention_probs_dropout_prob"] == 0.1
 
@@ -313,11 +316,11 @@ def test_a_recipe_prints_its_values_and_the_folder_has_the_vocabulary_of_the_rec
 def test_steps_are_compiled_on_a_gpu_by_default(
     language_data, tmp_path, monkeypatch, given, compiles
 ):
-    def make_evaluator(options, *_):
+    def make_evaluator(options, *_, **__):
         raise InputError(f"jit_compile {options.jit_compile}")
 
     monkeypatch.setattr(training, "has_gpu", lambda: True)
-    monkeypatch.setattr(common, "make_evaluator", make_evaluator)
+    monkeypatch.setattr(pretraining_run, "make_evaluator", make_evaluator)
     with refused(f"jit_compile {compiles}"):
         run(make_options(language_data, tmp_path / "out", jit_compile=given))
 

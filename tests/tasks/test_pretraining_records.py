@@ -12,10 +12,8 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.data.pretraining import record_files
 from albert_tf.data.pretraining.record_batches import pretraining_batches
-from albert_tf.tasks.common import load_config
 from albert_tf.tasks.pretraining_records import (
     explain_bad_records,
-    fill_sizes,
     open_records,
     save_counts,
 )
@@ -23,13 +21,15 @@ from tests.helpers import refused
 from tests.tasks.language import (
     LENGTH,
     PREDICTIONS,
+    config_of,
     make_dynamic_options,
     make_options,
+    resolve,
 )
 
 
 def open_both(options):
-    records, _ = open_records(options, load_config(options))
+    records, _ = open_records(resolve(options), config_of(options))
     return list(records.values())
 
 
@@ -70,15 +70,15 @@ def test_other_records_are_refused(language_data, tmp_path, monkeypatch, make, c
 def test_sizes_are_those_of_the_records(language_data, tmp_path):
     given = {"max_seq_length": None, "max_predictions_per_seq": None}
     options = make_options(language_data, tmp_path, **given)
-    filled = fill_sizes(options, load_config(options))
-    assert filled == make_options(language_data, tmp_path)
+    filled = resolve(options, sizes=True)
+    assert filled == resolve(make_options(language_data, tmp_path))
     # Unmasked records have a length alone: 24 * 0.3 = 7.2 pieces.
     options = make_dynamic_options(language_data, tmp_path, **given, masked_lm_prob=0.3)
-    filled = fill_sizes(options, load_config(options))
+    filled = resolve(options, sizes=True)
     assert (filled.max_seq_length, filled.max_predictions_per_seq) == (LENGTH, 8)
     # A flag stands.
     options = make_options(language_data, tmp_path, **given | {"max_seq_length": 32})
-    filled = fill_sizes(options, load_config(options))
+    filled = resolve(options, sizes=True)
     assert (filled.max_seq_length, filled.max_predictions_per_seq) == (32, PREDICTIONS)
 
 
@@ -101,13 +101,13 @@ def of_model_garden(features):
 
 def test_records_of_the_model_garden(language_data, tmp_path):
     options = make_options(language_data, tmp_path, max_seq_length=None)
-    config = load_config(options)
-    here = open_both(fill_sizes(options, config))
+    config = config_of(options)
+    here = open_both(resolve(options, sizes=True, config=config))
     paths = {
         flag: (rewrite(getattr(options, flag)[0], tmp_path / flag, of_model_garden),)
         for flag in ("input_file", "eval_input_file")
     }
-    theirs = fill_sizes(dataclasses.replace(options, **paths), config)
+    theirs = resolve(dataclasses.replace(options, **paths), sizes=True, config=config)
     assert theirs.max_seq_length == LENGTH
     for ours, other in zip(here, open_both(theirs), strict=True):
         expected, received = (next(iter(pretraining_batches(x, 4, 8, 0))) for x in (ours, other))
@@ -129,14 +129,14 @@ def test_missing_features_have_no_length(language_data, tmp_path, name):
     path = rewrite(options.input_file[0], tmp_path / "x", without)
     options = dataclasses.replace(options, input_file=(path,))
     with refused(f"^{path}, record 1: has no feature '{name}'$"):
-        open_both(fill_sizes(options, load_config(options)))
+        open_both(resolve(options, sizes=True))
 
 
 def test_records_longer_than_the_model_are_refused(language_data, tmp_path):
     options = make_options(language_data, tmp_path, max_seq_length=None)
-    config = dataclasses.replace(load_config(options), max_position_embeddings=23)
+    config = dataclasses.replace(config_of(options), max_position_embeddings=23)
     with refused(r"^--input_file: the records have 24 tokens; .* 23$"):
-        fill_sizes(options, config)
+        resolve(options, sizes=True, config=config)
 
 
 def write_stats(path, **stats):
@@ -207,13 +207,13 @@ def test_unmasked_records_know_their_vocabulary(language_data, tmp_path):
         of_records = {"vocab_file": "gone/vocab.txt", "do_lower_case": False}
         write_stats(data / f"{name}.stats.json", vocabulary_sha256=sha256, options=of_records)
     options = make_dynamic_options(data, tmp_path / "out", vocab_file=None)
-    records, tokenizer = open_records(options, load_config(options))
+    records, tokenizer = open_records(resolve(options), config_of(options))
     assert all(each.masker for each in records.values())
     assert tokenizer.vocabulary_file == str(data / "vocab.txt")
     assert not tokenizer.lower_case
     # Without stats files the flags say it.
     options = make_dynamic_options(language_data, tmp_path / "out", do_lower_case=False)
-    assert not open_records(options, load_config(options))[1].lower_case
+    assert not open_records(resolve(options), config_of(options))[1].lower_case
 
 
 def test_another_vocabulary_is_refused(language_data, tmp_path):
@@ -237,7 +237,7 @@ def describe(path, count):
 def test_foreign_records_are_counted_once_and_ours_not_at_all(language_data, tmp_path, monkeypatch):
     data = shutil.copytree(language_data, tmp_path / "data")
     options = make_options(data, tmp_path)
-    made, _ = open_records(options, load_config(options))
+    made, _ = open_records(resolve(options), config_of(options))
     save_counts(options, made)
     monkeypatch.setattr(record_files, "scan", None)
     assert open_both(options) == list(made.values())
@@ -249,6 +249,6 @@ def test_foreign_records_are_counted_once_and_ours_not_at_all(language_data, tmp
 
 def test_other_errors_than_those_of_records_stay_what_they_are(language_data, tmp_path):
     options = make_options(language_data, tmp_path)
-    records, _ = open_records(options, load_config(options))
+    records, _ = open_records(resolve(options), config_of(options))
     with pytest.raises(tf.errors.InvalidArgumentError), explain_bad_records(records):
         tf.reshape(tf.zeros(3), (2, 2))

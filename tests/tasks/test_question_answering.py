@@ -5,11 +5,11 @@ import pytest
 
 from albert_tf.kinds import QuestionAnswering
 from albert_tf.kinds.registry import read_kind
-from albert_tf.tasks.fine_tuning.choices import complete
 from albert_tf.tasks.fine_tuning.run import run
 from albert_tf.tokenization import AlbertTokenizer
 from tests.data.squad_file import make_question, make_squad, questions_of, write_squad
 from tests.helpers import refused, write_wordpiece
+from tests.tasks.animals import complete
 from tests.tasks.plants import OTHERS, PLANTS, make_options, write_data
 
 
@@ -89,7 +89,7 @@ def test_version_1_with_faults_in_its_questions(data, tmp_path, eagerly, capsys)
             del question["answers"]
     file = write_squad(tmp_path / "asked.json", asked)
     (out / "predictions.json").unlink()
-    run(type(options)(output_dir=str(out), predict_file=file, do_predict=True))
+    run(type(options).from_flags(output_dir=str(out), predict_file=file, do_predict=True))
     assert read(out / "predictions.json") == predictions
 
 
@@ -130,7 +130,7 @@ def test_wordpiece_vocabulary_finds_answers_in_the_text(data, tmp_path):
 
 
 def test_recipe_depends_on_the_version(data, tmp_path, capsys):
-    for version, shown in (("v1", "num_train_steps 3649"), ("v2", "num_train_steps 8144")):
+    for version, shown in (("v1", "--num_train_steps=3649"), ("v2", "--num_train_steps=8144")):
         options = make_options(data, tmp_path / version, version, recipe="paper")
         options = dataclasses.replace(options, num_train_steps=None, learning_rate=None)
         recipe = complete(options)

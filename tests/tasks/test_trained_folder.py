@@ -17,14 +17,13 @@ from albert_tf.conversion import save_model
 from albert_tf.kinds import Classification
 from albert_tf.model_folder import list_states, read_own
 from albert_tf.models import AlbertClassifier, AlbertEncoder
-from albert_tf.tasks.fine_tuning.choices import complete
 from albert_tf.tasks.fine_tuning.data import check_kind, read_data
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.predictions import predict_file
 from albert_tf.tasks.fine_tuning.run import run
 from albert_tf.tokenization import AlbertTokenizer
 from tests.helpers import assert_same_weights, change_json, refused, tiny_config
-from tests.tasks.animals import NO_FILES, make_options, pair_files, write_vocabulary
+from tests.tasks.animals import NO_FILES, complete, make_options, pair_files, write_vocabulary
 
 
 def test_dev_set_is_a_part_of_the_training_file(data, tmp_path, capsys, monkeypatch, eagerly):
@@ -264,7 +263,7 @@ def test_head_without_known_classes_is_kept(data, tmp_path):
     write_theirs(tmp_path / "theirs")
     options = one_update(data, tmp_path / "out", init_checkpoint=str(tmp_path / "theirs"))
     options = complete(options)
-    check_kind(options, read_data(options, AlbertTokenizer(options.spm_model_file)).kind)
+    check_kind(options, read_data(options, AlbertTokenizer(options.spm_model_file)).kind, None)
 
 
 def test_resumed_training_needs_nothing_but_its_state(data, classifier, eagerly, capsys):

@@ -11,8 +11,8 @@ choice was measured on.
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Collection, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -22,27 +22,20 @@ from albert_tf.data.fine_tuning.squad_questions import read_questions
 from albert_tf.data.fine_tuning.task_table import SQUAD_TASK
 from albert_tf.errors import InputError
 from albert_tf.kinds import Kind
-from albert_tf.kinds.registry import kind_in
-from albert_tf.model_folder import ModelFolder, find_best, read_own
-from albert_tf.options.kinds import option_fields
-from albert_tf.tasks.common import described_folder
-from albert_tf.tasks.fine_tuning.options import LENGTHS, FineTuningOptions
+from albert_tf.options.resolution import SOURCES, Resolution
+from albert_tf.tasks.fine_tuning.options import DEFAULT_VALUES, FineTuningOptions
+from albert_tf.tasks.stored_run import StoredRun
 from albert_tf.tasks.training_options import PAPER, PAPER_SQUAD_V2, Recipe
 from albert_tf.tokenization import Tokenizer
 from albert_tf.tokenization.vocabulary_files import vocabulary_flags
 
-_DEFAULTS = {"do_lower_case": True, "classifier_dropout": 0.1}
-_VOCABULARIES = ("spm_model_file", "vocab_file")
+# Key of the run options: how often the training started again.
+RESTARTS = "restarts"
 
-# Keys of the run options: the names of the options that were chosen, and how often the training started
-# again.
-CHOSEN, RESTARTS = "chosen", "restarts"
-
-_NAMES = (
+_CHOSEN = (
     *("learning_rate", "optimizer", "train_batch_size", "num_train_steps", "warmup_proportion"),
     *("max_seq_length", "new_pooler"),
 )
-_PARTNERS = dict(LENGTHS) | {second: first for first, second in LENGTHS}
 
 # Wider models than base take less than its rate, down to the paper's least, and narrower ones more, up to
 # the highest of Turc et al. 2019, https://arxiv.org/abs/1908.08962.
@@ -56,7 +49,6 @@ _FEW_ROWS = 200
 _MANY_ROWS, _BATCH_OF_FEW, _BATCH_OF_MANY = 4000, 16, 32
 # The passes of the original's fine-tuning, and more the fewer the rows: 22 of 90, 9 of 360, 5.5 of 2,000.
 _PASSES, _MORE, _LEAST_EXAMPLES = 3, 110, 2000
-_WARMUP_PROPORTION = 0.1
 # A pooler of the pre-training does no harm to a training on this many rows.
 _ENOUGH_FOR_ANY_POOLER = 20000
 
@@ -67,72 +59,44 @@ _WHOLE, _MEASURED = 0.99, 1000
 # Lengths are multiples of it.
 _LENGTH_STEP = 8
 
-_Options = TypeVar("_Options", bound=FineTuningOptions)
+
+def may_start_again(values: Resolution[Any], restarts: int) -> bool:
+    """Returns whether a training that has collapsed may be repeated at another rate."""
+    return values.is_chosen("learning_rate") and restarts < _MOST_RESTARTS
 
 
-@dataclasses.dataclass(frozen=True)
-class Choice:
-    """Names of the options that were chosen, and how often the training started again."""
-
-    names: tuple[str, ...] = ()
-    restarts: int = 0
-
-    @property
-    def may_start_again(self) -> bool:
-        """Whether a training that has collapsed may be repeated at another rate."""
-        return "learning_rate" in self.names and self.restarts < _MOST_RESTARTS
-
-    def noted(self) -> dict[str, Any]:
-        """Returns what the run options note of it."""
-        return {CHOSEN: list(self.names), RESTARTS: self.restarts}
-
-
-def keep_chosen(options: _Options) -> tuple[_Options, Choice]:
-    """Returns the options of a run that resumes, with the values chosen or given when it began.
-
-    Flags that are given take precedence.
-    """
-    folder = described_folder(options)
-    if not options.do_train or options.recipe or folder is None:
-        return options, Choice()
-    saved = read_own(folder).get("options", {})
-    kept = {
-        name: saved[name]
-        for choice in _NAMES
-        for name in (choice, _PARTNERS.get(choice))
-        if saved.get(name) is not None and _is_left_out(options, choice)
-    }
-    if "pooler" in options.frozen_parts:  # which is refused below if the run trains other parts
-        kept.pop("new_pooler", None)
-    names = tuple(name for name in saved.get(CHOSEN, ()) if name in kept)
-    return dataclasses.replace(options, **kept), Choice(names, saved.get(RESTARTS, 0))
-
-
-def complete(options: _Options, train: Any = None) -> _Options:
-    """Returns the options with values that do not depend on the data.
-
-    `train` is a training set in memory.
-    """
-    recipe = _find_recipe(options, train)
-    values = _DEFAULTS | (_recipe_values(options, recipe) if recipe else _folder_values(options))
-    for pair in (*LENGTHS, _VOCABULARIES):
-        if any(getattr(options, name) is not None for name in pair):
-            values = {name: value for name, value in values.items() if name not in pair}
-        elif values.get(pair[0]) is not None:
-            values.pop(pair[1], None)
-    missing = {name: value for name, value in values.items() if getattr(options, name) is None}
-    completed = dataclasses.replace(options, **missing)
-    if completed.task_name is None or completed.albert_config_file is None:
+def add_known(
+    values: Resolution[FineTuningOptions], stored: StoredRun | None, train: Any = None
+) -> None:
+    """Adds the values that do not depend on the data. `train` is a training set in memory."""
+    given = values.given
+    recipe = _find_recipe(given, train)
+    if recipe:
+        values.add("recipe", _recipe_values(given, recipe))
+    elif stored and given.do_train:
+        _add_first_run(values, stored)
+    elif stored:
+        values.add("folder", _folder_values(stored))
+    fixed = {name: value for name, value in DEFAULT_VALUES.items() if name not in _CHOSEN}
+    values.add("default", fixed)
+    if values["task_name"] is None or values["albert_config_file"] is None:
         raise InputError(
-            f"--output_dir={options.output_dir}: holds no fine-tuned model; expected a folder that "
+            f"--output_dir={given.output_dir}: holds no fine-tuned model; expected a folder that "
             "--do_train wrote"
         )
     if recipe:
         names = (*dataclasses.asdict(recipe), "num_train_epochs", "warmup_proportion")
-        described = ((name, getattr(completed, name)) for name in names)
-        used = ", ".join(f"{name} {value}" for name, value in described if value is not None)
-        print(f"recipe of the paper: {used}")
-    return completed
+        print(f"recipe of the paper: {values.describe(names)}")
+
+
+def _add_first_run(values: Resolution[FineTuningOptions], stored: StoredRun) -> None:
+    """Adds what was chosen or given when a run that resumes began."""
+    names = values.with_alternatives(_CHOSEN)
+    if "pooler" in values.given.frozen_parts:  # which is refused if the run trained other parts
+        names.remove("new_pooler")
+    saved = stored.options
+    kept = {name: saved.get(name) for name in names}
+    values.add("folder", kept, origins=saved.get(SOURCES, {}))
 
 
 def choose_length(
@@ -149,49 +113,57 @@ def choose_length(
     return min(max(length, math.ceil(needed / _LENGTH_STEP) * _LENGTH_STEP), most)
 
 
-def set_length(kind: Kind, max_seq_length: int) -> Kind:
-    """Returns a kind with another length; options that had their defaults get those of this length."""
-    defaults = {
-        name: None
-        for name, option in option_fields(type(kind)).items()
-        if option.default is None and kind == dataclasses.replace(kind, **{name: None})
-    }
-    return dataclasses.replace(kind, max_seq_length=max_seq_length, **defaults)
+def set_length(kind: Kind, max_seq_length: int, given: Collection[str] = ()) -> Kind:
+    """Returns a kind with another length, which options that follow it get anew unless they are given."""
+    anew = dict.fromkeys({*kind.length_options}.difference(given))
+    return dataclasses.replace(kind, max_seq_length=max_seq_length, **anew)
 
 
-def choose(
-    options: _Options, config: AlbertConfig, kind: Kind, rows: int, kept: Choice
-) -> tuple[_Options, Choice]:
-    """Returns the options with all values, and prints the chosen ones with the reasons in one line.
+def add_chosen(
+    values: Resolution[FineTuningOptions],
+    config: AlbertConfig,
+    kind: Kind,
+    rows: int,
+    stored: StoredRun | None,
+) -> None:
+    """Adds what a training chooses, and prints it with the reasons in one line.
 
-    `rows` is the number of training examples, and `kept` what the run chose when it began.
+    `rows` is the number of training examples.
     """
-    reasons: dict[str, str] = {}
-    values = _values(options, config, kind, rows, reasons)
-    chosen = {name: value for name, value in values.items() if _is_left_out(options, name)}
-    options = dataclasses.replace(options, **chosen)
-    names = tuple(name for name in _NAMES if name in chosen or name in kept.names)
-    if names:
-        # The config of a run that resumes no longer tells what the rate was chosen by.
-        why = {name: f" ({reasons[name]})" for name in reasons.keys() & chosen}
-        described = ", ".join(_describe(options, name, rows, why) for name in names)
-        when = " when the run began" if kept.names else ""
-        print(f"chosen for {rows} training examples{when}: {described}; a flag overrides each")
-    return options, Choice(names, kept.restarts)
+    _add_rate(values, config, kind, rows)
+    needs_others = kind.least_micro_batch > 1  # the examples of a batch are compared
+    is_small = rows < _MANY_ROWS and not needs_others
+    values.add("rows", {"train_batch_size": _BATCH_OF_FEW if is_small else _BATCH_OF_MANY})
+    examples = max(_PASSES * rows + _MORE * math.sqrt(rows), _LEAST_EXAMPLES)
+    steps = math.ceil(examples / values["train_batch_size"])
+    values.add("rows", {"num_train_steps": steps, "max_seq_length": kind.max_seq_length})
+    values.add("default", DEFAULT_VALUES)
+    if values["init_checkpoint"] and kind.reads_pooler:
+        # A run that resumes no longer needs the model that it started from.
+        is_wanted = not (values.given.recipe or stored) and rows < _ENOUGH_FOR_ANY_POOLER
+        is_wanted &= "pooler" not in values.given.frozen_parts
+        is_wanted = is_wanted and not StoredModel.at(values["init_checkpoint"]).is_fine_tuned
+        values.add("rows", {"new_pooler": is_wanted})
+    chosen = [name for name in _CHOSEN if values.is_chosen(name)]
+    if not chosen:
+        return
+    notes = {}
+    if values["num_train_steps"] is not None:
+        passes = values["num_train_steps"] * values["train_batch_size"] / rows
+        notes["num_train_steps"] = f"{passes:.3g} passes"
+    when = " when the run began" if "folder" in map(values.source, chosen) else ""
+    described = values.describe(chosen, notes)
+    print(f"chosen for {rows} training examples{when}: {described}; a flag overrides each")
 
 
-def start_again(options: _Options, choice: Choice) -> tuple[_Options, Choice]:
-    """Returns what a training that has collapsed starts again with: half the rate; says so."""
-    halved = options.learning_rate / 2
+def halve_rate(values: Resolution[FineTuningOptions]) -> None:
+    """Halves the rate, with which a training that has collapsed starts again; says so."""
+    rate = values["learning_rate"]
     print(
-        f"the training has collapsed at the chosen learning rate of {options.learning_rate:g}: starting "
-        f"again at half of it; --learning_rate sets another"
+        f"the training has collapsed at the chosen learning rate of {rate:g}: starting again at half of "
+        "it; --learning_rate sets another"
     )
-    restarts = choice.restarts + 1
-    return (
-        dataclasses.replace(options, learning_rate=halved),
-        dataclasses.replace(choice, restarts=restarts),
-    )
+    values.replace("learning_rate", rate / 2)
 
 
 def _find_recipe(options: FineTuningOptions, train: Any) -> Recipe | None:
@@ -220,78 +192,39 @@ def _recipe_values(options: FineTuningOptions, recipe: Recipe) -> dict[str, Any]
     return values
 
 
-def _folder_values(options: FineTuningOptions) -> dict[str, Any]:
+def _folder_values(stored: StoredRun) -> dict[str, Any]:
     """Returns what the folder of the model determines that is used without training."""
-    best = None if options.do_train else find_best(options.output_dir)
-    folder = ModelFolder(best) if best else None
-    if not (folder and folder.own):
+    if not stored.model.own:
         return {}
     values = {
-        **vocabulary_flags(folder),
-        "albert_config_file": folder.config_file,
-        "dropout": folder.own.get("options", {}).get("dropout"),
+        **vocabulary_flags(stored.model.folder),
+        "albert_config_file": stored.model.config_file,
+        "dropout": stored.options.get("dropout"),
     }
-    if kind := kind_in(folder):
-        values |= {"task_name": kind.task_name, "max_seq_length": kind.max_seq_length}
-    return {name: value for name, value in values.items() if value is not None}
+    if stored.kind:
+        values |= {
+            "task_name": stored.kind.task_name,
+            "max_seq_length": stored.kind.max_seq_length,
+        }
+    return values
 
 
-def _values(
-    options: FineTuningOptions,
-    config: AlbertConfig,
-    kind: Kind,
-    rows: int,
-    reasons: dict[str, str],
-) -> Mapping[str, Any]:
-    recommended = StoredModel.of_config(options.albert_config_file).recommended_rate
+def _add_rate(
+    values: Resolution[FineTuningOptions], config: AlbertConfig, kind: Kind, rows: int
+) -> None:
+    """Adds the learning rate, and the optimizer that it is for."""
+    recommended = StoredModel.of_config(values["albert_config_file"]).recommended_rate
     rate, reason = recommended, "the model recommends"
     if recommended is None:
         rate, reason = _width_rate(config, kind), f"suits a width of {config.hidden_size}"
     if rows < _FEW_ROWS:
         rate, reason = rate / 2, f"half of what {reason}"
-    reasons["learning_rate"] = reason
-    batch_size = options.train_batch_size
-    if batch_size is None:
-        needs_others = kind.least_micro_batch > 1  # the examples of a batch are compared
-        is_small = rows < _MANY_ROWS and not needs_others
-        batch_size = _BATCH_OF_FEW if is_small else _BATCH_OF_MANY
-    examples = max(_PASSES * rows + _MORE * math.sqrt(rows), _LEAST_EXAMPLES)
-    values = {
-        "learning_rate": rate,
-        # Without bias correction the first updates undo a part of a pre-training (Mosbach et al. 2021,
-        # https://arxiv.org/abs/2006.04884), unless the rate was measured so.
-        "optimizer": "debiased_adamw" if recommended is None else "adamw",
-        "train_batch_size": batch_size,
-        "num_train_steps": math.ceil(examples / batch_size),
-        "warmup_proportion": _WARMUP_PROPORTION,
-        "max_seq_length": kind.max_seq_length,
-    }
-    if options.init_checkpoint and kind.reads_pooler:
-        # A run that resumes no longer needs the model that it started from.
-        is_new = not (options.recipe or described_folder(options))
-        is_wanted = is_new and rows < _ENOUGH_FOR_ANY_POOLER
-        is_wanted &= "pooler" not in options.frozen_parts
-        values["new_pooler"] = (
-            is_wanted and not StoredModel.at(options.init_checkpoint).is_fine_tuned
-        )
-    return values
+    values.add("model", {"learning_rate": rate}, {"learning_rate": reason})
+    # Without bias correction the first updates undo a part of a pre-training (Mosbach et al. 2021,
+    # https://arxiv.org/abs/2006.04884), unless the rate was measured so.
+    values.add("model", {"optimizer": "debiased_adamw" if recommended is None else "adamw"})
 
 
 def _width_rate(config: AlbertConfig, kind: Kind) -> float:
     rate = kind.base_learning_rate * (_WIDTH_OF_BASE / config.hidden_size) ** 2
     return float(f"{min(max(rate, _LEAST_RATE), _MOST_RATE):.1g}")
-
-
-def _is_left_out(options: FineTuningOptions, name: str) -> bool:
-    return all(getattr(options, flag) is None for flag in (name, _PARTNERS.get(name, name)))
-
-
-def _describe(options: FineTuningOptions, name: str, rows: int, why: Mapping[str, str]) -> str:
-    value = getattr(options, name)
-    if name == "learning_rate":
-        return f"--{name}={value:g}{why.get(name, '')}"
-    if name == "num_train_steps":
-        return f"--{name}={value} ({value * options.train_batch_size / rows:.3g} passes)"
-    if isinstance(value, bool):
-        return f"--{name}" if value else f"--no{name}"
-    return f"--{name}={value}"

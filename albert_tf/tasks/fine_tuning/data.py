@@ -27,14 +27,14 @@ from albert_tf.errors import InputError, warn
 from albert_tf.export import exporter
 from albert_tf.kinds import OWN_KINDS, Kind, QuestionAnswering, recognise
 from albert_tf.kinds.question_answering import usable_examples
-from albert_tf.kinds.registry import find_kind, read_kind
+from albert_tf.kinds.registry import find_kind
 from albert_tf.options import select
-from albert_tf.options.kinds import name_flag, option_fields, read_kind_options
-from albert_tf.tasks.common import described_folder
+from albert_tf.options.kinds import name_flag, option_fields
 from albert_tf.tasks.fine_tuning.choices import choose_length, set_length
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.predictions import ExampleSet, check_lines
 from albert_tf.tasks.flags import warn_of_unknown
+from albert_tf.tasks.stored_run import StoredRun
 from albert_tf.tokenization import Tokenizer
 
 _SQUAD_TFDS_SPLITS = {"train": "train", "dev": "validation", "test": "validation"}
@@ -76,22 +76,25 @@ def read_data(
     tokenizer: Tokenizer,
     sources: Mapping[str, Any] | None = None,
     most_tokens: int | None = None,
+    stored: StoredRun | None = None,
 ) -> RunData:
     """Reads the splits that complete options ask for, and converts their examples to ids.
 
     `sources` are data in memory by split, instead of the files that the options name. `most_tokens` is
     the model's number of positions, up to which a training may choose its length; None leaves the kind's.
+    `stored` is the model of the output folder, whose kind is used without training.
     """
-    check_lines(options.lines_file)
+    check_lines(options.predict_file)
     task = options.task
+    model_kind = None if options.do_train else read_model_kind(options, stored)
     if task.sets:
         examples = {split: _read_split(options, task, split) for split in options.splits}
-        kind = _start_kind(options, task)
+        kind = _start_kind(options, task, model_kind)
         if options.do_train:
             more = {"labels": _names_of(task.labels), "metrics": task.metrics}
             kind = dataclasses.replace(kind, **more).fit_labels(examples["train"][""], task.name)
     else:
-        kind, examples = _read_own(options, task, sources or {})
+        kind, examples = _read_own(options, task, model_kind, sources or {})
     if options.best_metric:
         kind = _select_by(options.best_metric, kind)
     if {"train", "dev"} <= set(examples):
@@ -99,7 +102,7 @@ def read_data(
     if options.max_seq_length is None and options.do_train and most_tokens is not None:
         train = examples["train"][""]
         length = choose_length(kind, train, tokenizer, most_tokens, options.random_seed)
-        kind = set_length(kind, length)
+        kind = set_length(kind, length, options.given_to(type(kind)))
     return _encode(options, task, kind, tokenizer, examples)
 
 
@@ -138,12 +141,13 @@ def _say_if_truncated(kind: Kind, task: Task, split: str, dataset: ExampleSet) -
         )
 
 
-def _start_kind(options: FineTuningOptions, task: Task, kind: Kind | None = None) -> Kind:
-    """Returns the kind as the options define it or, without training, the model's.
+def _start_kind(
+    options: FineTuningOptions, task: Task, stored: Kind | None, kind: Kind | None = None
+) -> Kind:
+    """Returns the kind as the options define it or, without training, the model's, which is `stored`.
 
     `kind` is what the training data define; None for the kind of the task.
     """
-    stored = None if options.do_train else read_model_kind(options)
     if stored:
         expected = {"task_name": task.model_task}
         if task != OWN_TASK:
@@ -153,9 +157,7 @@ def _start_kind(options: FineTuningOptions, task: Task, kind: Kind | None = None
         _check_task(options, stored, expected)
     kind_class = type(stored or kind) if stored or kind else find_kind(task.kind)
     options.check_kinds([kind_class.name])
-    values = {name: getattr(options, name, None) for name in option_fields(kind_class)}
-    given = {name: value for name, value in values.items() if value is not None}
-    given |= read_kind_options(options.kind_options, kind_class)
+    given = options.given_to(kind_class)
     if stored:
         return dataclasses.replace(stored, **given)
     return kind_class(task_name=task.model_task, labels=kind.labels if kind else (), **given)
@@ -168,7 +170,7 @@ def _select_by(metric: str, kind: Kind) -> Kind:
 
 
 def _read_own(
-    options: FineTuningOptions, task: Task, given: Mapping[str, Any]
+    options: FineTuningOptions, task: Task, stored: Kind | None, given: Mapping[str, Any]
 ) -> tuple[Kind, Splits]:
     """Returns the kind with the labels of the training set, and the examples of the user's data."""
     if task == OWN_TASK:
@@ -176,7 +178,7 @@ def _read_own(
     sources = {split: _own_source(options, split, given) for split in options.splits}
     train = sources.get("train")
     is_new = options.do_train and task.kind in OWN_KINDS
-    kind = _start_kind(options, task, recognise(train, task.kind) if is_new else None)
+    kind = _start_kind(options, task, stored, recognise(train, task.kind) if is_new else None)
     examples = {}
     for split, source in sources.items():
         if options.data_source == "tfds":
@@ -246,7 +248,7 @@ def _own_source(options: FineTuningOptions, split: str, sources: Mapping[str, An
     """Returns the data of a split as the kind reads them."""
     source = sources.get(split, getattr(options, f"{split}_file"))
     if isinstance(source, str) and not tf.io.gfile.exists(source):
-        raise InputError(f"--{options.file_flag(split)}: no file '{source}'")
+        raise InputError(f"--{options.FILE_FLAGS[split]}: no file '{source}'")
     return find_kind(options.task.kind).open(source, split, select(options, ColumnNames))
 
 
@@ -299,22 +301,20 @@ def _warn_of_shared_rows(train: Sequence[Any], dev_sets: Mapping[str, Sequence[A
             warn(f"{shared} of {len(dev)} {which} rows have the texts of a training row")
 
 
-def read_model_kind(options: FineTuningOptions) -> Kind:
+def read_model_kind(options: FineTuningOptions, stored: StoredRun | None) -> Kind:
     """Returns the kind of the model in the output folder."""
-    folder = described_folder(options)
-    kind = read_kind(folder) if folder else None
-    if kind is None:
+    if stored is None or stored.kind is None:
         raise InputError(f"--output_dir={options.output_dir}: holds no fine-tuned model")
-    return kind
+    return stored.kind
 
 
-def check_kind(options: FineTuningOptions, kind: Kind) -> None:
+def check_kind(options: FineTuningOptions, kind: Kind, stored: StoredRun | None) -> None:
     """Checks that the model that the run starts from was trained on the same task."""
-    if described_folder(options):
-        stored = read_model_kind(options)
+    if stored:
+        model_kind = read_model_kind(options, stored)
         same = ("task_name", "name", "labels")
-        _check_task(options, stored, {name: getattr(kind, name) for name in same})
-        _check_fields(options, stored, kind)
+        _check_task(options, model_kind, {name: getattr(kind, name) for name in same})
+        _check_fields(options, model_kind, kind)
     elif options.init_checkpoint and not options.reset_head:
         received = StoredModel.at(options.init_checkpoint).labels
         # A head of another size is reported with its shape.

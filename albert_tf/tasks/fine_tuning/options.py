@@ -6,8 +6,8 @@ imported where they are used.
 
 import dataclasses
 import os
-from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal, Self
 
 from albert_tf.data.fine_tuning.tables import ColumnNames
 from albert_tf.data.fine_tuning.task_table import (
@@ -20,7 +20,15 @@ from albert_tf.data.fine_tuning.task_table import (
 )
 from albert_tf.errors import InputError
 from albert_tf.options import option
-from albert_tf.options.kinds import KIND_FLAGS, KIND_OPTIONS, KindOptions, kinds_with, option_fields
+from albert_tf.options.kinds import (
+    KIND_FLAGS,
+    KIND_OPTIONS,
+    KindOptions,
+    kinds_with,
+    option_fields,
+    read_kind_options,
+)
+from albert_tf.options.parts import VocabularyOptions
 from albert_tf.tasks.training_options import PAPER, ExportOptions, TrainingOptions
 
 _WISHES = ("do_train", "do_eval", "do_predict", "export_dir")
@@ -28,8 +36,10 @@ _WISHES = ("do_train", "do_eval", "do_predict", "export_dir")
 _ENCODER_PARTS = ("embedding", "blocks", "pooler")
 _OWN_FILES = ("train_file", "dev_file", "test_file")
 
-# If one of a pair is given, the other has no default.
-LENGTHS = (("num_train_steps", "num_train_epochs"), ("warmup_steps", "warmup_proportion"))
+# What `choices.py` adds last, where no other source says it.
+DEFAULT_VALUES = {"do_lower_case": True, "classifier_dropout": 0.1, "warmup_proportion": 0.1}
+
+_LENGTHS = (("num_train_steps", "num_train_epochs"), ("warmup_steps", "warmup_proportion"))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -45,9 +55,16 @@ class FineTuningOptions(KindOptions, ColumnNames, ExportOptions, TrainingOptions
         "num_train_steps": "chosen by the data",
         "learning_rate": "chosen by the model",
         "optimizer": "chosen by the model",
+        "warmup_proportion": DEFAULT_VALUES["warmup_proportion"],
+        "classifier_dropout": DEFAULT_VALUES["classifier_dropout"],
+    }
+    ALTERNATIVES: ClassVar = (*_LENGTHS, *VocabularyOptions.ALTERNATIVES)
+    # Split -> the flag that names its file.
+    FILE_FLAGS: ClassVar[Mapping[str, str]] = {
+        split: f"{split}_file" for split in ("train", "dev", "test")
     }
     # Name of the files of predictions for a test set, without their ends.
-    TEST_PREDICTIONS: ClassVar = "test_results"
+    TEST_PREDICTIONS: ClassVar[str] = "test_results"
 
     task_name: str | None = option(
         f"Task: {', '.join(dict.fromkeys((*TASKS, *KIND_FLAGS)))}. Without --do_train it defaults to the "
@@ -99,7 +116,7 @@ class FineTuningOptions(KindOptions, ColumnNames, ExportOptions, TrainingOptions
         "Number of passes over the training set, instead of --num_train_steps.", None, least=0
     )
     warmup_proportion: float | None = option(
-        "Fraction of all updates until the peak learning rate, instead of --warmup_steps. Default: 0.1.",
+        "Fraction of all updates until the peak learning rate, instead of --warmup_steps.",
         None,
         least=0,
         most=1,
@@ -115,7 +132,7 @@ class FineTuningOptions(KindOptions, ColumnNames, ExportOptions, TrainingOptions
         least=1,
     )
     classifier_dropout: float | None = option(
-        "Dropout rate before the head. Default: 0.1.", None, least=0, most=1
+        "Dropout rate before the head.", None, least=0, most=1
     )
     recipe: Literal["paper"] | None = option(
         "Use the paper's hyperparameters for every training flag not given explicitly.", None
@@ -132,11 +149,22 @@ class FineTuningOptions(KindOptions, ColumnNames, ExportOptions, TrainingOptions
         "Initialise the head randomly, even if --init_checkpoint has one.", False
     )
 
+    @classmethod
+    def from_flags(cls, **flags: Any) -> Self:
+        """Returns the options that the flags of a command line mean.
+
+        A training file that nothing is said of asks for everything: to train, evaluate and export.
+        """
+        is_alone = flags.get("train_file") and not ask_for_something(flags)
+        if is_alone:
+            flags["do_train"] = True
+            flags["export_dir"] = os.path.join(flags["output_dir"], "exported")
+        if flags.get("train_file") and flags.get("do_train"):
+            flags["task_name"] = flags.get("task_name") or cls.task_name or OWN_TASK.name
+        options = cls(**flags)
+        return options.with_evaluation() if is_alone else options
+
     def __post_init__(self):
-        if self.train_file and not self._asks_for_something:
-            self._assume_everything()
-        if self.task_name is None and self.train_file and self.do_train:
-            self._assume("task_name", OWN_TASK.name)
         super().__post_init__()
         if self.do_train and not self.task_name:
             raise InputError("--do_train: expected --task_name; received none")
@@ -144,10 +172,9 @@ class FineTuningOptions(KindOptions, ColumnNames, ExportOptions, TrainingOptions
         if self.task_name is not None:
             self._check_task()
 
-    @property
-    def lines_file(self) -> str | None:
-        """The file whose lines are answered on standard output."""
-        return self.predict_file
+    def with_evaluation(self) -> Self:
+        """Returns the options of a run that evaluates, too, if it has a dev set."""
+        return dataclasses.replace(self, do_eval=bool(self.dev_file) or self.holds_out)
 
     @property
     def task(self) -> Task:
@@ -187,9 +214,11 @@ class FineTuningOptions(KindOptions, ColumnNames, ExportOptions, TrainingOptions
         named = self.trainable.split(",")
         return [part for part in _ENCODER_PARTS if not {part, "all"} & {*named}]
 
-    def file_flag(self, split: str) -> str:
-        """Returns the name of the option that names the file of a split."""
-        return f"{split}_file"
+    def given_to(self, kind: type) -> dict[str, Any]:
+        """Returns the options of a kind that are given, by name."""
+        values = {name: getattr(self, name, None) for name in option_fields(kind)}
+        given = {name: value for name, value in values.items() if value is not None}
+        return given | read_kind_options(self.kind_options, kind)
 
     def check_kinds(self, kinds: Sequence[str]) -> None:
         """Checks that no option is given that only other kinds than `kinds` have."""
@@ -203,23 +232,9 @@ class FineTuningOptions(KindOptions, ColumnNames, ExportOptions, TrainingOptions
                     f"one of {' and '.join(kinds_with(name))}"
                 )
 
-    def _assume(self, name: str, value: Any) -> None:
-        object.__setattr__(self, name, value)  # as the dataclass is frozen
-
-    @property
-    def _asks_for_something(self) -> bool:
-        return any(getattr(self, wish) for wish in _WISHES)
-
-    def _assume_everything(self) -> None:
-        """Sets what a training file that nothing is said of asks for: to train, evaluate and export."""
-        self._assume("do_train", True)
-        self._assume("task_name", self.task_name or OWN_TASK.name)
-        self._assume("do_eval", bool(self.dev_file) or self.holds_out)
-        self._assume("export_dir", os.path.join(self.output_dir, "exported"))
-
     def _check_combinations(self) -> None:
         """Checks the options that depend on each other."""
-        if not (self._asks_for_something or self.lines_file):
+        if not (ask_for_something(vars(self)) or self.predict_file):
             flags = ", ".join(f"--{name}" for name in (*_WISHES, "predict_file"))
             raise InputError(f"expected at least one of {flags}; received none")
         if self.do_train and not (self.albert_config_file or self.init_checkpoint):
@@ -241,14 +256,14 @@ class FineTuningOptions(KindOptions, ColumnNames, ExportOptions, TrainingOptions
             )
         if self.reset_head and not self.init_checkpoint:
             raise InputError("--reset_head: expected --init_checkpoint, whose head it ignores")
-        for names in LENGTHS:
+        for names in _LENGTHS:
             if all(getattr(self, name) is not None for name in names):
                 raise InputError(f"received --{names[0]} and --{names[1]}; expected one of them")
         is_blind = self.do_train and not (self.holds_out or "dev" in self.splits)
         if self.early_stopping_evaluations and is_blind:
             raise InputError(
                 f"--early_stopping_evaluations={self.early_stopping_evaluations}: expected "
-                f"--{self.file_flag('dev')}; received none"
+                f"--{self.FILE_FLAGS['dev']}; received none"
             )
         self.check_export(has_examples=self.do_train or self.do_eval)
 
@@ -272,7 +287,7 @@ class FineTuningOptions(KindOptions, ColumnNames, ExportOptions, TrainingOptions
                 )
             path = self.data_dir if task.sets else getattr(self, f"{split}_file")
             if not (is_tfds or path):
-                flag = "data_dir" if task.sets else self.file_flag(split)
+                flag = "data_dir" if task.sets else self.FILE_FLAGS[split]
                 raise InputError(f"{name}: expected --{flag}; received none")
         read = ["data_dir"] if task.sets or is_tfds else _OWN_FILES
         for flag in ("data_dir", *_OWN_FILES):
@@ -281,3 +296,8 @@ class FineTuningOptions(KindOptions, ColumnNames, ExportOptions, TrainingOptions
                     f"--{flag}: {name} does not read it with --data_source={self.data_source}; expected "
                     f"--{', --'.join(sorted(read))}"
                 )
+
+
+def ask_for_something(flags: Mapping[str, Any]) -> bool:
+    """Returns whether flags ask for a training, an evaluation, predictions or an export."""
+    return any(flags.get(wish) for wish in _WISHES)

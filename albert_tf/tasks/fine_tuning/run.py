@@ -7,25 +7,23 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.checkpoints.loading import load_checkpoint
-from albert_tf.config import AlbertConfig
 from albert_tf.data.fine_tuning.batches import make_batch
 from albert_tf.errors import InputError, name_place
 from albert_tf.export import export
 from albert_tf.export.runtimes import Predict
 from albert_tf.export.saved_models import INPUTS
 from albert_tf.kinds import Kind
-from albert_tf.model_folder import ModelFolder, find_best, replace_own
-from albert_tf.models import AlbertEncoder
-from albert_tf.tasks import common
+from albert_tf.model_folder import find_best, replace_own
+from albert_tf.options.resolution import Resolution
 from albert_tf.tasks.fine_tuning import choices
 from albert_tf.tasks.fine_tuning.baselines import measure_baselines, write_baselines
 from albert_tf.tasks.fine_tuning.data import RunData, check_kind, read_data
+from albert_tf.tasks.fine_tuning.model import make_evaluator
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.predictions import (
     measure_sets,
@@ -42,6 +40,9 @@ from albert_tf.tasks.flags import (
     check_vocabulary,
     load_tokenizer,
 )
+from albert_tf.tasks.output_folder import check_output_dir, write_results
+from albert_tf.tasks.stored_run import StoredRun
+from albert_tf.tasks.training_run import add_init_model, load_config, start_devices
 from albert_tf.training import (
     Evaluator,
     best_metrics,
@@ -68,66 +69,58 @@ def run(
     the dev set, empty without `--do_eval`.
     """
     check_addresses(options)
-    options = common.find_init_model(options)
-    common.start_devices(options)
-    options, kept = choices.keep_chosen(options)
-    options = choices.complete(options, in_memory.get("train"))
-    config = common.load_config(options)
+    values = Resolution(options)
+    stored = StoredRun.find(options)
+    add_init_model(values, stored)
+    start_devices(options)
+    choices.add_known(values, stored, in_memory.get("train"))
+    config = load_config(values, stored)
+    options = values.options()
     tokenizer = load_tokenizer(options.spm_model_file, options.vocab_file, options.do_lower_case)
     check_vocab_size(tokenizer, config, options.albert_config_file)
     # Otherwise rows that were trained on could be held out.
     dev_options = ("random_seed", "dev_fraction", "dev_file") if options.holds_out else ()
     training_options = ("trainable",) if options.do_train else ()
-    common.check_output_dir(options, config, ("do_lower_case", *training_options, *dev_options))
-    if folder := common.described_folder(options):
+    fixed_options = ("do_lower_case", *training_options, *dev_options)
+    check_output_dir(values, config, stored, fixed_options)
+    if stored:
         with name_place(f"--output_dir={options.output_dir}"):
-            check_vocabulary(ModelFolder(folder), tokenizer)
+            check_vocabulary(stored.model.folder, tokenizer)
     with explain_full_memory():
-        data = read_data(options, tokenizer, in_memory, config.max_position_embeddings)
+        data = read_data(options, tokenizer, in_memory, config.max_position_embeddings, stored)
         check(data)
-        choice = choices.Choice()
         if options.do_train:
-            rows = len(data.train_features)
-            options, choice = choices.choose(options, config, data.kind, rows, kept)
+            choices.add_chosen(values, config, data.kind, len(data.train_features), stored)
+            options = values.options()
             _check_micro_batch(options, data.kind)
-        return _Run(options, data, config, choice).run(callback)
+        check_kind(options, data.kind, stored)
+        _check_complete(options, data)
+        if options.do_train:
+            training = FineTuning(values, data, config, stored, callback)
+            training.run()
+            while training.starts_again:
+                training.start_again()
+                training.run()
+            write_baselines(options, data)
+            evaluator = training.trainer
+        else:
+            evaluator = make_evaluator(options, config, data.kind)
+        return _TrainedRun(options, data, evaluator).run()
 
 
-class _Run:
-    """One training, or what follows one, of a task whose data are read."""
+class _TrainedRun:
+    """What follows a training: evaluation, predictions and export of the best checkpoint."""
 
-    def __init__(
-        self,
-        options: FineTuningOptions,
-        data: RunData,
-        config: AlbertConfig,
-        choice: choices.Choice,
-    ):
+    def __init__(self, options: FineTuningOptions, data: RunData, evaluator: Evaluator):
         self.options = options
-        self.choice = choice
         self.data = data
-        self.kind = data.kind
-        self.config = config
-        check_kind(options, data.kind)
-        predicts = options.do_predict or options.export_dir or options.lines_file
-        if data.kind.missing and predicts and not data.dev_set:
-            raise InputError(
-                f"--output_dir={options.output_dir}: has no {data.kind.missing}, which --do_eval "
-                f"writes; expected it or --{data.kind.missing}"
-            )
-        self.num_train_steps = _count_train_steps(options, data)
-        self.warmup_steps = options.warmup_steps
-        if self.warmup_steps is None and options.do_train:
-            self.warmup_steps = int(self.num_train_steps * options.warmup_proportion)
-        self.evaluator = self._make()
+        self.evaluator = evaluator
+        load_checkpoint(evaluator.model, options.output_dir).check_complete()
+        self.kind, _ = data.kind.stored({})
 
-    def run(self, callback: Callback | None) -> dict[str, float]:
+    def run(self) -> dict[str, float]:
         """Does what the options ask for and returns the metrics of `--do_eval`."""
-        if self.options.do_train:
-            self._train(callback)
-            write_baselines(self.options, self.data)
         options = self.options
-        self._load_best_checkpoint()
         metrics = {}
         if self.data.dev_set:
             predictions = predict_sets(self.kind, self.data.sets["dev"], self.evaluator, options)
@@ -139,29 +132,9 @@ class _Run:
             self._write_predictions()
         if options.export_dir:
             self._export(metrics)
-        if options.lines_file:
+        if options.predict_file:
             predict_file(options, self.kind, self.data.tokenizer, self.evaluator)
         return metrics
-
-    def _train(self, callback: Callback | None) -> None:
-        """Trains and, if a training with a chosen rate has collapsed, starts again at half the rate."""
-        while True:
-            training = FineTuning(
-                self.options,
-                self.data,
-                self.config,
-                self.evaluator,
-                self.num_train_steps,
-                self.warmup_steps,
-                self.choice,
-                callback,
-            )
-            training.run()
-            if not training.starts_again:
-                return
-            training.remove_results()
-            self.options, self.choice = choices.start_again(self.options, self.choice)
-            self.evaluator = self._make()
 
     def _fit(self, predictions: Any) -> None:
         """Chooses thresholds that suit the dev set, and writes them."""
@@ -175,7 +148,7 @@ class _Run:
         options, dev_sets = self.options, self.data.sets["dev"]
         metrics, qualities = measure_sets(self.kind, dev_sets, predictions)
         baselines = measure_baselines(options, self.kind, dev_sets, predictions)
-        common.write_results(options, metrics, **baselines)
+        write_results(options, metrics, **baselines)
         measured = zip(dev_sets, predictions, qualities, strict=True)
         for dataset, predicted, quality in measured:
             write_predictions(self.kind, options.output_dir, _DEV_PREDICTIONS, dataset, predicted)
@@ -197,34 +170,6 @@ class _Run:
                     options.output_dir, task, dataset.name, dataset.examples, names
                 )
                 print(f"for the leaderboard {path}")
-
-    def _make(self) -> Evaluator:
-        """Makes the model and what runs it: a `Trainer` with `--do_train`."""
-        options, kind = self.options, self.kind
-        seed, dtype = options.random_seed, options.mixed_precision
-
-        def make_model() -> keras.Model:
-            encoder = AlbertEncoder(self.config, seed=seed, dtype=dtype)
-            model = kind.make_model(encoder, options.classifier_dropout, seed + 1, dtype)
-            has_head = len(model.weights) > len(encoder.weights)
-            if not has_head and {"embedding", "blocks"} <= {*options.frozen_parts}:
-                raise InputError(
-                    f"--trainable={options.trainable}: {kind.name} has no head; expected embedding "
-                    "or blocks"
-                )
-            for part in options.frozen_parts:
-                for layer in tf.nest.flatten(getattr(encoder, part)):
-                    layer.trainable = False
-            return model
-
-        return common.make_evaluator(
-            options, make_model, kind.loss, self.num_train_steps, self.warmup_steps
-        )
-
-    def _load_best_checkpoint(self) -> None:
-        """Loads the best checkpoint of `--output_dir`."""
-        load_checkpoint(self.evaluator.model, self.options.output_dir).check_complete()
-        self.kind, _ = self.kind.stored({})
 
     def _export(self, metrics: dict[str, float]) -> None:
         """Exports the model, with these and the best metrics in its card."""
@@ -276,10 +221,11 @@ def _check_micro_batch(options: FineTuningOptions, kind: Kind) -> None:
         )
 
 
-def _count_train_steps(options: FineTuningOptions, data: RunData) -> int:
-    if not options.do_train:
-        return 0
-    if options.num_train_steps is not None:
-        return options.num_train_steps
-    num_examples = len(data.train_features)
-    return max(1, round(num_examples * options.num_train_epochs / options.train_batch_size))
+def _check_complete(options: FineTuningOptions, data: RunData) -> None:
+    """Checks that the model has, or will have, all that predictions need."""
+    predicts = options.do_predict or options.export_dir or options.predict_file
+    if data.kind.missing and predicts and not data.dev_set:
+        raise InputError(
+            f"--output_dir={options.output_dir}: has no {data.kind.missing}, which --do_eval "
+            f"writes; expected it or --{data.kind.missing}"
+        )

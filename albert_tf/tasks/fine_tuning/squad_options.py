@@ -1,17 +1,22 @@
 """The options of fine-tuning on SQuAD, with the original's names of files."""
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 from albert_tf.data.fine_tuning.task_table import SQUAD_TASK
 from albert_tf.options import option
-from albert_tf.tasks.fine_tuning.options import FineTuningOptions
+from albert_tf.tasks.fine_tuning.options import FineTuningOptions, ask_for_something
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SquadOptions(FineTuningOptions):
     """The options of `albert-squad`: fine-tuning on SQuAD, with the original's names of files."""
 
+    FILE_FLAGS: ClassVar = {
+        "train": "train_file",
+        "dev": "predict_file",
+        "test": "predict_file",
+    }
     TEST_PREDICTIONS: ClassVar = "predictions"
 
     task_name: str = option("Task.", SQUAD_TASK.name)
@@ -24,20 +29,12 @@ class SquadOptions(FineTuningOptions):
         "Answer the questions of --predict_file with the best checkpoint.", False
     )
 
-    def __post_init__(self):
-        if self.predict_file:
-            for name in ("dev_file", "test_file"):
-                self._assume(name, self.predict_file)
+    @classmethod
+    def from_flags(cls, **flags: Any) -> Self:
+        """Returns the options that the flags mean: `--predict_file` is the dev set and the test set."""
+        if path := flags.pop("predict_file", None):
             # An evaluation writes the answers, too.
-            is_alone = not (self.train_file or self._asks_for_something)
-            self._assume("do_predict", (self.do_predict or is_alone) and not self.do_eval)
-        super().__post_init__()
-
-    @property
-    def lines_file(self) -> None:
-        """No file is answered on standard output."""
-        return None
-
-    def file_flag(self, split: str) -> str:
-        """Returns the name of the option that names the file of a split."""
-        return "train_file" if split == "train" else "predict_file"
+            is_alone = not (flags.get("train_file") or ask_for_something(flags))
+            predicts = (flags.get("do_predict") or is_alone) and not flags.get("do_eval")
+            flags |= {"dev_file": path, "test_file": path, "do_predict": bool(predicts)}
+        return super().from_flags(**flags)

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -13,12 +14,16 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data.fine_tuning.batches import training_batches
 from albert_tf.errors import InputError, name_place, warn
 from albert_tf.model_folder import BEST_DIR, STATE_DIR
-from albert_tf.tasks.common import described_folder, start_or_resume, warn_of_large_batch
-from albert_tf.tasks.fine_tuning.choices import Choice
+from albert_tf.options.resolution import Resolution
+from albert_tf.tasks.fine_tuning.choices import RESTARTS, halve_rate, may_start_again
 from albert_tf.tasks.fine_tuning.data import RunData
+from albert_tf.tasks.fine_tuning.model import make_evaluator
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.predictions import measure_sets, predict_sets
+from albert_tf.tasks.output_folder import start_or_resume
+from albert_tf.tasks.stored_run import StoredRun
 from albert_tf.tasks.training_options import fixed_length
+from albert_tf.tasks.training_run import warn_of_large_batch
 from albert_tf.training import Trainer, TrainingPlan, best_metrics, draw_learning_curve, train
 from albert_tf.training.loop import Callback, WriteBest
 from albert_tf.training.reports import read_reports, remove_reports
@@ -41,27 +46,61 @@ _FEW_TO_CHOOSE_BY = 500
 _FEW_EXAMPLES = 100
 
 
-@dataclasses.dataclass(frozen=True)
 class FineTuning:
-    """The training of a run. `callback` is called after each report."""
+    """The training of a run. One that has collapsed may start again.
 
-    options: FineTuningOptions
-    data: RunData
-    config: AlbertConfig
-    trainer: Trainer
-    num_train_steps: int
-    warmup_steps: int
-    choice: Choice
-    callback: Callback | None
+    Args:
+        values: the options of the run, with what was chosen.
+        data: what it learns.
+        config: that of the encoder.
+        stored: the state that it resumes from; None for a new run.
+        callback: called after each report.
+
+    Attributes:
+        trainer: the trainer of the model.
+    """
+
+    def __init__(
+        self,
+        values: Resolution[FineTuningOptions],
+        data: RunData,
+        config: AlbertConfig,
+        stored: StoredRun | None,
+        callback: Callback | None,
+    ):
+        self._values = values
+        self._options = options = values.options()
+        self._data = data
+        self._config = config
+        self._stored = stored
+        self._callback = callback
+        keeps_count = stored is not None and not options.recipe
+        self._restarts = stored.options.get(RESTARTS, 0) if keeps_count else 0
+        self._num_steps = options.num_train_steps
+        if self._num_steps is None:
+            passes = options.num_train_epochs * len(data.train_features)
+            self._num_steps = max(1, round(passes / options.train_batch_size))
+        self._warmup_steps = options.warmup_steps
+        if self._warmup_steps is None:
+            self._warmup_steps = int(self._num_steps * options.warmup_proportion)
+        self.trainer = self._make_trainer()
 
     def run(self) -> None:
         """Trains from the newest checkpoint or `--init_checkpoint` to the end of the plan."""
-        options, data = self.options, self.data
-        part = _starting_part(options, self.trainer.model)
+        options, data, trainer = self._options, self._data, self.trainer
+        part = None if self._stored else _starting_part(options, trainer.model)
         drawn = self._draw_pooler()
-        noted = self.choice.noted()
+        noted = {**self._values.noted(), RESTARTS: self._restarts}
+        batches_from = functools.partial(
+            training_batches,
+            data.train_features,
+            options.train_batch_size,
+            options.random_seed,
+            fixed_length=fixed_length(options),
+        )
+        evaluate = self._evaluate if data.dev_set else None
         with start_or_resume(
-            options, self.trainer, part, data.tokenizer, data.kind, noted
+            options, trainer, part, data.tokenizer, data.kind, noted
         ) as write_best:
             for variable, value in drawn:
                 variable.assign(value)
@@ -69,7 +108,8 @@ class FineTuning:
                 # Otherwise hours of training could end at a folder that cannot be made.
                 files.make_directory(options.export_dir)
             self._warn_of_sizes()
-            self._train_until_done(write_best)
+            for plan in self._plans(write_best):
+                train(trainer, plan, batches_from, evaluate, callback=self._callback)
         if _has_collapsed(options.output_dir) and not self.starts_again:
             warn(
                 f"the training in {options.output_dir} has collapsed: after the warm-up all dev "
@@ -85,22 +125,37 @@ class FineTuning:
 
         Without pre-training it has rather not begun to learn, which no lower rate changes.
         """
-        may_start = self.choice.may_start_again and self.options.init_checkpoint is not None
-        return may_start and _has_collapsed(self.options.output_dir)
+        may_start = may_start_again(self._values, self._restarts)
+        may_start = may_start and self._options.init_checkpoint is not None
+        return may_start and _has_collapsed(self._options.output_dir)
 
-    def remove_results(self) -> None:
-        """Removes states, best model and reports, so that the next training starts from the beginning.
+    def start_again(self) -> None:
+        """Removes what there is of the training, and halves the rate, for another `run`.
 
         The reports, which say that it has collapsed, go last: a run that is killed before does the same
         again.
         """
-        folder = self.options.output_dir
+        folder = self._options.output_dir
         files.remove(f"{folder}/{BEST_DIR}")
         files.remove(f"{folder}/{STATE_DIR}")
         remove_reports(folder)
+        halve_rate(self._values)
+        self._options = self._values.options()
+        self._stored = None
+        self._restarts += 1
+        self.trainer = self._make_trainer()
+
+    def _make_trainer(self) -> Trainer:
+        return make_evaluator(
+            self._options,
+            self._config,
+            self._data.kind,
+            num_train_steps=self._num_steps,
+            num_warmup_steps=self._warmup_steps,
+        )
 
     def _warn_of_sizes(self) -> None:
-        options, data, dev_set = self.options, self.data, self.data.dev_set
+        options, data, dev_set = self._options, self._data, self._data.dev_set
         warn_of_large_batch(options, len(data.train_features), "training examples")
         if not dev_set:
             return
@@ -119,69 +174,59 @@ class FineTuning:
 
         It does not apply to a number of updates that the user chose, or asked to be ended early.
         """
-        dev_set, options = self.data.dev_set, self.options
+        dev_set, options = self._data.dev_set, self._options
         is_few = dev_set is not None and len(dev_set.examples) < _FEW_TO_CHOOSE_BY
         asks = options.early_stopping_evaluations or options.best_metric
-        return is_few and not asks and "num_train_steps" in self.choice.names
+        return is_few and not asks and self._values.is_chosen("num_train_steps")
 
     def _draw_pooler(self) -> list[tuple[keras.Variable, Any]]:
         """Returns the variables of a new pooler with their values, before a checkpoint is loaded."""
-        if not self.options.new_pooler or described_folder(self.options):
+        if not self._options.new_pooler or self._stored:
             return []
         # With the 0.04 of some models it learns less; BERT has 0.02.
-        scale = min(1.0, _POOLER_RANGE / self.config.initializer_range)
+        scale = min(1.0, _POOLER_RANGE / self._config.initializer_range)
         pooler = self.trainer.model.encoder.pooler
         return [(weight, scale * weight.numpy()) for weight in pooler.weights]
 
-    def _train_until_done(self, write_best: WriteBest) -> None:
-        """Trains to the end of the plan or, with early stopping, until evaluations no longer improve."""
-        options, data, trainer, steps = self.options, self.data, self.trainer, self.num_train_steps
+    def _plans(self, write_best: WriteBest) -> Iterator[TrainingPlan]:
+        """Yields the plan or, with early stopping, its parts until evaluations no longer improve."""
+        options, trainer, steps = self._options, self.trainer, self._num_steps
         every = options.save_checkpoints_steps or math.ceil(steps / _EVALUATIONS)
-        options = dataclasses.replace(options, save_checkpoints_steps=every)
         plan = TrainingPlan(
-            options,
+            dataclasses.replace(options, save_checkpoints_steps=every),
             write_best,
-            data.task.name,
+            self._data.task.name,
             steps,
-            data.best_metric,
+            self._data.best_metric,
             higher_is_better=True,
             keeps_last=self._keeps_last,
         )
-        batches_from = functools.partial(
-            training_batches,
-            data.train_features,
-            options.train_batch_size,
-            options.random_seed,
-            fixed_length=fixed_length(options),
-        )
-        evaluate = self._evaluate if data.dev_set else None
         patience = options.early_stopping_evaluations
-        if patience is None or not data.dev_set:
-            train(trainer, plan, batches_from, evaluate, callback=self.callback)
+        if patience is None or not self._data.dev_set:
+            yield plan
             return
         while not _has_stopped_improving(trainer.step, plan, patience * every):
             end = min(trainer.step - trainer.step % every + every, steps)
-            part = dataclasses.replace(plan, num_train_steps=end)
-            train(trainer, part, batches_from, evaluate, callback=self.callback)
+            yield dataclasses.replace(plan, num_train_steps=end)
             if trainer.step >= steps:
                 return
 
     def _evaluate(self) -> dict[str, float]:
         """Returns the metrics and, after the warm-up, whether the model has collapsed."""
-        data, dev_set = self.data, self.data.dev_set
-        predictions = predict_sets(data.kind, data.sets["dev"], self.trainer, self.options)
+        data, dev_set = self._data, self._data.dev_set
+        predictions = predict_sets(data.kind, data.sets["dev"], self.trainer, self._options)
         # Thresholds that suit these weights; those of the best ones are chosen after the training.
         kind = data.kind.fit(dev_set.examples, predictions[0])
         metrics, qualities = measure_sets(kind, data.sets["dev"], predictions)
         collapsed = qualities[0].is_collapsed
-        if self.trainer.step > self.warmup_steps and collapsed is not None:
+        if self.trainer.step > self._warmup_steps and collapsed is not None:
             metrics[_COLLAPSED] = float(collapsed)
         return metrics
 
 
 def _starting_part(options: FineTuningOptions, model: keras.Model) -> keras.Model:
     """Returns what `--init_checkpoint` is loaded into: the model, or its encoder without a head."""
-    if not options.init_checkpoint or options.reset_head or described_folder(options):
+    if not options.init_checkpoint or options.reset_head:
         return model.encoder
     encoder = {weight.path for weight in model.encoder.weights}
     head = (w for w in model.weights if w.name == "bias" and w.path not in encoder)

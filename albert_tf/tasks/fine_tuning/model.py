@@ -1,0 +1,46 @@
+"""The model of a run, with what trains or evaluates it."""
+
+import keras
+import tensorflow as tf
+
+from albert_tf.config import AlbertConfig
+from albert_tf.errors import InputError
+from albert_tf.kinds import Kind
+from albert_tf.models import AlbertEncoder
+from albert_tf.tasks import training_run
+from albert_tf.tasks.fine_tuning.options import FineTuningOptions
+from albert_tf.training import Evaluator
+
+
+def make_evaluator(
+    options: FineTuningOptions,
+    config: AlbertConfig,
+    kind: Kind,
+    *,
+    num_train_steps: int = 0,
+    num_warmup_steps: int = 0,
+) -> Evaluator:
+    """Makes the model and what runs it: a `Trainer` with `--do_train`."""
+    seed, dtype = options.random_seed, options.mixed_precision
+
+    def make_model() -> keras.Model:
+        encoder = AlbertEncoder(config, seed=seed, dtype=dtype)
+        model = kind.make_model(encoder, options.classifier_dropout, seed + 1, dtype)
+        has_head = len(model.weights) > len(encoder.weights)
+        if not has_head and {"embedding", "blocks"} <= {*options.frozen_parts}:
+            raise InputError(
+                f"--trainable={options.trainable}: {kind.name} has no head; expected embedding "
+                "or blocks"
+            )
+        for part in options.frozen_parts:
+            for layer in tf.nest.flatten(getattr(encoder, part)):
+                layer.trainable = False
+        return model
+
+    return training_run.make_evaluator(
+        options,
+        make_model,
+        kind.loss,
+        num_train_steps=num_train_steps,
+        num_warmup_steps=num_warmup_steps,
+    )

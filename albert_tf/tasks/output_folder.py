@@ -1,0 +1,169 @@
+"""The output folder of a run that trains: whether it fits the run, its start, and its results."""
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import keras
+
+from albert_tf import files, folders, model_folder, training
+from albert_tf.checkpoints.hugging_face import stored_config
+from albert_tf.checkpoints.loading import load_checkpoint
+from albert_tf.config import AlbertConfig
+from albert_tf.conversion import save_model, write_description
+from albert_tf.errors import InputError, name_place, warn
+from albert_tf.kinds import Kind
+from albert_tf.options import to_json_dict
+from albert_tf.options.resolution import Resolution
+from albert_tf.tasks.stored_run import StoredRun
+from albert_tf.tasks.training_options import TrainingOptions
+from albert_tf.tasks.training_run import DROPOUTS
+from albert_tf.tokenization import Tokenizer
+from albert_tf.tokenization.hugging_face_tokenizer import tokenizer_files
+from albert_tf.training.loop import WriteBest
+
+RESULTS_FILE = "eval_results.json"
+
+
+def check_output_dir(
+    values: Resolution[Any],
+    config: AlbertConfig,
+    stored: StoredRun | None,
+    fixed_options: Sequence[str] = (),
+    data_options: Sequence[tuple[str, Sequence[str]]] = (),
+) -> None:
+    """Checks that the options match the checkpoints in the output folder, if there are any.
+
+    `fixed_options` cannot change after the start, nor can the optimizer with `--do_train`, as its state
+    is restored. Each of `data_options` is a name, such as `batches`, and the options that decide it; a
+    change of one prints a warning.
+    """
+    output_dir = values["output_dir"]
+    if files.matches(output_dir, "ckpt-*.index"):
+        raise InputError(
+            f"--output_dir={output_dir}: holds checkpoints of TensorFlow; expected a new folder, "
+            f"or one with {model_folder.STATE_DIR}/ and {model_folder.BEST_DIR}/"
+        )
+    if stored is None:
+        return
+    _check_config(values, config, stored)
+    _check_options(values, stored.options, fixed_options)
+    if values["do_train"]:
+        for what, names in data_options:
+            _warn_of_other_data(values, stored.options, what, names)
+
+
+def _check_config(values: Resolution[Any], config: AlbertConfig, stored: StoredRun) -> None:
+    before, now = (stored_config(each).to_dict() for each in (stored.model.config, config))
+    for name, value in now.items():
+        if before[name] != value:
+            flag = "dropout" if name in DROPOUTS else name
+            has_flag = hasattr(values.given, flag) and values[flag] is not None
+            raise InputError(
+                f"--output_dir={values['output_dir']}: holds the checkpoints of another model: "
+                f"{name} {before[name]}, but "
+                f"{values.says(flag) if has_flag else values['albert_config_file']} says {value}"
+            )
+
+
+def _check_options(
+    values: Resolution[Any], started_with: Mapping[str, Any], fixed_options: Sequence[str]
+) -> None:
+    holds = f"--output_dir={values['output_dir']}: holds the checkpoints of"
+    for name in (*fixed_options, *(["optimizer"] if values["do_train"] else [])):
+        if name not in started_with:
+            raise InputError(f"{holds} another kind of run: one without {name}")
+        if started_with[name] != values[name]:
+            raise InputError(
+                f"{holds} a run with {name} {started_with[name]}; {values.says(name)} says "
+                f"{values[name]}"
+            )
+
+
+def _warn_of_other_data(
+    values: Resolution[Any], started_with: Mapping[str, Any], what: str, names: Sequence[str]
+) -> None:
+    ours = {name: values[name] for name in names}
+    ours = {name: list(each) if isinstance(each, tuple) else each for name, each in ours.items()}
+    changes = [
+        f"{name} {started_with[name]}, now {ours[name]}"
+        for name in names
+        if name in started_with and started_with[name] != ours[name]
+    ]
+    if changes:
+        warn(
+            f"--output_dir={values['output_dir']}: the run resumes with other {what} than it "
+            f"began with: {'; '.join(changes)}"
+        )
+
+
+@contextlib.contextmanager
+def start_or_resume(
+    options: TrainingOptions,
+    trainer: training.Trainer,
+    starting_part: keras.Model | None,
+    tokenizer: Tokenizer | None = None,
+    kind: Kind | None = None,
+    noted: Mapping[str, Any] = MappingProxyType({}),
+    advice: Mapping[str, Any] = MappingProxyType({}),
+) -> Iterator[WriteBest]:
+    """Initialises or restores the weights, and describes the model and the run in the output folder.
+
+    `noted` is written with the options, `advice` in the config, see `write_description`.
+
+    In this context the chief holds the folder's lock, so no second training can use it.
+    `--init_checkpoint` initialises `starting_part`, the model or its encoder; None for a run that
+    resumes. Records of an unknown tokenizer have none. Yields a function that writes the model as the
+    best one.
+    """
+    if starting_part is not None:
+        load_init_checkpoint(options, starting_part)
+    described = {**to_json_dict(options), **noted}
+    contents = {}
+    if tokenizer:
+        described["do_lower_case"] = tokenizer.lower_case
+        if trainer.is_chief:
+            contents = tokenizer_files(tokenizer, trainer.model.config, kind)
+    # The folder may be moved, or published.
+    del described["output_dir"]
+
+    def write_best(metrics: Mapping[str, float]) -> None:
+        folder = os.path.join(options.output_dir, model_folder.BEST_DIR)
+        said = {"options": described, "metrics": dict(metrics)}
+        save_model(trainer.model, folder, kind=kind, contents=contents, noted=said, advice=advice)
+
+    with contextlib.ExitStack() as stack:
+        if trainer.is_chief:
+            files.make_directory(options.output_dir)
+            stack.enter_context(folders.lock_folder(options.output_dir))
+        training.resume(trainer, options.output_dir)
+        if trainer.is_chief:
+            folder = os.path.join(options.output_dir, model_folder.STATE_DIR)
+            noted = {"options": described}
+            write_description(folder, trainer.model, kind, contents, noted, advice)
+        yield write_best
+
+
+def load_init_checkpoint(options: TrainingOptions, model: keras.Model) -> None:
+    """Reads `--init_checkpoint` into a model, if it is given.
+
+    Missing heads are initialised randomly if `--do_train` trains them.
+    """
+    if options.init_checkpoint is None:
+        return
+    with name_place("--init_checkpoint"):
+        report = load_checkpoint(model, options.init_checkpoint)
+        if not options.do_train:
+            report.check_complete()
+    print(report.summary())
+
+
+def write_results(
+    options: TrainingOptions, metrics: Mapping[str, float], **more: Mapping[str, Any]
+) -> None:
+    """Writes the metrics of the final evaluation, and more, to `eval_results.json`; prints the former."""
+    files.make_directory(options.output_dir)
+    files.write_json(os.path.join(options.output_dir, RESULTS_FILE), {**metrics, **more})
+    print(", ".join(f"{name} {value:.4f}" for name, value in metrics.items()))
