@@ -5,7 +5,7 @@ from typing import Any
 
 from albert_tf.checkpoints.stored_model import StoredModel
 from albert_tf.config import AlbertConfig
-from albert_tf.tasks.flags import check_vocab_size, load_tokenizer
+from albert_tf.tasks.vocabulary import check_vocab_size, load_tokenizer
 from albert_tf.tokenization import Tokenizer
 from albert_tf.tokenization.interface import check_tokenizer
 from albert_tf.tokenization.vocabulary_files import vocabulary_flags

@@ -21,7 +21,7 @@ from albert_tf.sources import find_model
 from albert_tf.tasks.companions import find_companions
 from albert_tf.tasks.conversion_options import ConversionOptions
 from albert_tf.tasks.conversion_targets import TARGETS
-from albert_tf.tasks.flags import check_addresses
+from albert_tf.tasks.paths import check_addresses
 from albert_tf.tokenization import Tokenizer
 
 # Two runs of one model on one machine differ by rounding only.

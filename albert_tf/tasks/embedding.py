@@ -18,14 +18,10 @@ from albert_tf.progress import Progress
 from albert_tf.sources import find_model
 from albert_tf.tasks.embedding_options import EmbeddingOptions
 from albert_tf.tasks.fine_tuning.predictions import STANDARD_INPUT
-from albert_tf.tasks.flags import (
-    check_addresses,
-    load_tokenizer,
-    refuse_existing,
-    warn_of_unknown,
-)
 from albert_tf.tasks.loaded import Loaded
 from albert_tf.tasks.loading import load
+from albert_tf.tasks.paths import check_addresses, refuse_existing
+from albert_tf.tasks.vocabulary import load_tokenizer, warn_of_unknown
 from albert_tf.tokenization.vocabulary_files import vocabulary_flags
 
 # Sorted by length and embedded together. Those of width 1024 take 32 MB.

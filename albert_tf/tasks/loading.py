@@ -20,8 +20,8 @@ from albert_tf.kinds.stored import head_kind
 from albert_tf.models import AlbertEncoder
 from albert_tf.sources import find_model
 from albert_tf.tasks.companions import find_companions
-from albert_tf.tasks.flags import check_vocabulary
 from albert_tf.tasks.loaded import Loaded
+from albert_tf.tasks.vocabulary import check_vocabulary
 from albert_tf.tokenization import Tokenizer
 from albert_tf.training import make_strategy
 

@@ -24,8 +24,9 @@ from albert_tf.model_folder import ModelFolder
 from albert_tf.options import to_json_dict
 from albert_tf.resumable import make_outputs
 from albert_tf.sources import find_model
-from albert_tf.tasks.flags import check_addresses, load_tokenizer, warn_of_unknown
+from albert_tf.tasks.paths import check_addresses
 from albert_tf.tasks.pretraining_data_options import PretrainingDataOptions
+from albert_tf.tasks.vocabulary import load_tokenizer, warn_of_unknown
 from albert_tf.tokenization import train_vocabulary
 from albert_tf.tokenization.vocabulary_files import vocabulary_flags
 

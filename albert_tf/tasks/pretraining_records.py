@@ -18,9 +18,9 @@ from albert_tf.data.records import feature_sizes, pretraining_record, unmasked_r
 from albert_tf.errors import InputError, name_place, warn
 from albert_tf.options import select
 from albert_tf.options.resolution import Resolution
-from albert_tf.tasks.flags import check_vocab_size, load_tokenizer
 from albert_tf.tasks.pretraining_options import PretrainingOptions
 from albert_tf.tasks.training_options import PAPER_LENGTH, PAPER_PREDICTIONS
+from albert_tf.tasks.vocabulary import check_vocab_size, load_tokenizer
 from albert_tf.tokenization import Tokenizer
 
 _FLAGS = ("input_file", "eval_input_file")

@@ -24,13 +24,13 @@ from albert_tf.model_folder import TRAINED_LAYERS, find_best
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.models.flash_attention import has_flash_attention
 from albert_tf.options.resolution import Resolution
-from albert_tf.tasks.flags import check_addresses
 from albert_tf.tasks.output_folder import (
     check_output_dir,
     load_init_checkpoint,
     start_or_resume,
     write_results,
 )
+from albert_tf.tasks.paths import check_addresses
 from albert_tf.tasks.pretraining_options import PretrainingOptions
 from albert_tf.tasks.pretraining_records import (
     explain_bad_records,

@@ -33,8 +33,8 @@ from albert_tf.options.kinds import name_flag, option_fields
 from albert_tf.tasks.fine_tuning.choices import choose_length, set_length
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.predictions import ExampleSet, check_lines
-from albert_tf.tasks.flags import warn_of_unknown
 from albert_tf.tasks.stored_run import StoredRun
+from albert_tf.tasks.vocabulary import warn_of_unknown
 from albert_tf.tokenization import Tokenizer
 
 _SQUAD_TFDS_SPLITS = {"train": "train", "dev": "validation", "test": "validation"}

@@ -212,28 +212,34 @@ def _answer_lines(
     path: str, kind: Kind, tokenizer: Tokenizer, model: keras.Model, batch_size: int
 ) -> Iterator[dict[str, Any] | None]:
     graph = tf.function(lambda batch: model(batch, training=False), reduce_retracing=True)
-
-    def predict(batch: Mapping[str, np.ndarray]) -> Any:
-        outputs = graph(tf.nest.map_structure(tf.constant, batch))
-        return tf.nest.map_structure(lambda output: output.numpy(), outputs)
-
-    def answer(place: str, line: str) -> dict[str, Any]:
-        files.decode_strictly(line.encode("utf-8", "surrogateescape"), place)
-        with name_place(place):
-            examples = [kind.example_of_line(line.split("\t"))]
-            features = kind.encode(examples, tokenizer)
-            rows = np.arange(len(features))
-            parts = (rows[first : first + batch_size] for first in range(0, len(rows), batch_size))
-            outputs = ((part, predict(make_batch(features, part))) for part in parts)
-            (answer,) = to_rows(kind.answers(examples, kind.decode(examples, features, outputs)))
-            return answer
-
     for place, line in _lines(path):
+        answer = None
         try:
-            yield answer(place, line)
+            files.decode_strictly(line.encode("utf-8", "surrogateescape"), place)
+            with name_place(place):
+                example = kind.example_of_line(line.split("\t"))
+                features = kind.encode([example], tokenizer)
+                answer = _answer(kind, example, features, graph, batch_size)
         except InputError as error:
             print(f"error: {error}; it has no answer", file=sys.stderr)
-            yield None
+        yield answer
+
+
+def _answer(
+    kind: Kind,
+    example: Any,
+    features: Features,
+    graph: Callable[[Mapping[str, tf.Tensor]], Any],
+    batch_size: int,
+) -> dict[str, Any]:
+    """Returns the answer to one example, without the pipeline of `predict`, which takes longer."""
+    batches = []
+    for first in range(0, len(features), batch_size):
+        rows = np.arange(first, min(first + batch_size, len(features)))
+        outputs = graph(tf.nest.map_structure(tf.constant, make_batch(features, rows)))
+        batches.append((rows, tf.nest.map_structure(lambda output: output.numpy(), outputs)))
+    (answer,) = to_rows(kind.answers([example], kind.decode([example], features, batches)))
+    return answer
 
 
 def _lines(path: str) -> Iterator[tuple[str, str]]:

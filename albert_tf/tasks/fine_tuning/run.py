@@ -34,15 +34,11 @@ from albert_tf.tasks.fine_tuning.predictions import (
     write_submission,
 )
 from albert_tf.tasks.fine_tuning.training import FineTuning
-from albert_tf.tasks.flags import (
-    check_addresses,
-    check_vocab_size,
-    check_vocabulary,
-    load_tokenizer,
-)
 from albert_tf.tasks.output_folder import check_output_dir, write_results
+from albert_tf.tasks.paths import check_addresses
 from albert_tf.tasks.stored_run import StoredRun
 from albert_tf.tasks.training_run import add_init_model, load_config, start_devices
+from albert_tf.tasks.vocabulary import check_vocab_size, check_vocabulary, load_tokenizer
 from albert_tf.training import (
     Evaluator,
     best_metrics,
