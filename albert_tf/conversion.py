@@ -35,7 +35,7 @@ from albert_tf.models import (
     AlbertTokenClassifier,
 )
 from albert_tf.models.base_model import BaseModel
-from albert_tf.options.parts import WeightType
+from albert_tf.options.models import WeightType
 
 CARD_FILE = "README.md"
 

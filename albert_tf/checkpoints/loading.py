@@ -9,7 +9,7 @@ from albert_tf.checkpoints.stored_model import StoredModel
 from albert_tf.checkpoints.tensors import Stored, TensorReader, assign, variables_by_path
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, name_place, warn
-from albert_tf.options.parts import FormatName
+from albert_tf.options.models import FormatName
 
 
 @dataclasses.dataclass(frozen=True)

@@ -18,7 +18,7 @@ from albert_tf import files
 from albert_tf.checkpoints.safetensors_files import read_tensors
 from albert_tf.config import AlbertConfig, padded_sizes
 from albert_tf.errors import InputError, warn
-from albert_tf.options.parts import FormatName
+from albert_tf.options.models import FormatName
 from albert_tf.sources import refuse_brackets
 
 Variables = Mapping[str, keras.Variable]

@@ -50,6 +50,7 @@ class Resolution(Generic[_Options]):
             self._alternatives |= {first: second, second: first}
         self._found: dict[str, _Found] = {}
         self._replaced: dict[str, Any] = {}
+        self._made: _Options | None = None
 
     def __getitem__(self, name: str) -> Any:
         """Returns the value of an option, as far as it is known."""
@@ -58,9 +59,11 @@ class Resolution(Generic[_Options]):
         return self._found[name].value if name in self._found else getattr(self.given, name)
 
     def options(self) -> _Options:
-        """Makes the options with all values that are known, and checks them."""
-        found = {name: found.value for name, found in self._found.items()}
-        return dataclasses.replace(self.given, **found | self._replaced)
+        """Returns the options with all values that are known, which are checked."""
+        if self._made is None:
+            found = {name: found.value for name, found in self._found.items()}
+            self._made = dataclasses.replace(self.given, **found | self._replaced)
+        return self._made
 
     def add(
         self,
@@ -73,6 +76,7 @@ class Resolution(Generic[_Options]):
 
         `reasons` are texts for messages. `origins` are `noted` by the run whose folder is the source.
         """
+        self._made = None
         for name, value in values.items():
             if value is not None and self.is_open(name):
                 origin = origins.get(name, "given") if source == "folder" else source
@@ -80,6 +84,7 @@ class Resolution(Generic[_Options]):
 
     def replace(self, name: str, value: Any) -> None:
         """Replaces the value of an option; who set it stays."""
+        self._made = None
         self._replaced[name] = value
 
     def is_open(self, name: str) -> bool:

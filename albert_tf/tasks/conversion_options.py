@@ -6,12 +6,8 @@ from typing import ClassVar, Literal
 
 from albert_tf.errors import InputError
 from albert_tf.options import check_ranges, option
-from albert_tf.options.parts import (
-    DepthOptions,
-    VocabularyOptions,
-    WeightType,
-    check_installed,
-)
+from albert_tf.options.models import DepthOptions, VocabularyOptions, WeightType
+from albert_tf.options.parts import check_installed
 from albert_tf.sources import MODEL_NAMES
 
 

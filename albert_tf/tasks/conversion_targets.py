@@ -24,7 +24,7 @@ from albert_tf.kinds import Kind
 from albert_tf.model_folder import CONFIG_FILE
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.models.base_model import BaseModel
-from albert_tf.options.parts import WeightType
+from albert_tf.options.models import WeightType
 from albert_tf.tasks.paths import refuse_existing
 from albert_tf.tokenization import Tokenizer
 from albert_tf.tokenization.hugging_face_tokenizer import (

@@ -6,7 +6,7 @@ from typing import ClassVar
 from albert_tf.errors import InputError
 from albert_tf.options import check_ranges, option
 from albert_tf.options.kinds import Pooling
-from albert_tf.options.parts import DepthOptions, VocabularyOptions
+from albert_tf.options.models import DepthOptions, VocabularyOptions
 from albert_tf.sources import MODEL_NAMES
 from albert_tf.tasks.training_options import ExportOptions
 

@@ -10,7 +10,7 @@ from albert_tf.data.pretraining.masking import MaskingConfig
 from albert_tf.data.pretraining.segments import SegmentConfig
 from albert_tf.errors import InputError
 from albert_tf.options import check_range, check_ranges, option, select
-from albert_tf.options.parts import VocabularyOptions
+from albert_tf.options.models import VocabularyOptions
 from albert_tf.sources import MODEL_NAMES
 from albert_tf.tokenization import WordStartRule, vocab_file_of
 

@@ -7,7 +7,7 @@ from albert_tf.data.pretraining.masking import MaskingConfig
 from albert_tf.data.pretraining.segments import MAX_LENGTH
 from albert_tf.errors import InputError
 from albert_tf.options import check_range, option
-from albert_tf.options.parts import StrategyName
+from albert_tf.options.training import StrategyName
 from albert_tf.tasks.training_options import PAPER_PRETRAINING as PAPER
 from albert_tf.tasks.training_options import (
     PRETRAINING_RECIPES,

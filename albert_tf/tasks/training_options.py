@@ -10,14 +10,9 @@ from typing import Literal, NamedTuple
 from albert_tf.config import PRESETS, AlbertConfig
 from albert_tf.errors import InputError, name_place
 from albert_tf.options import check_ranges, option
-from albert_tf.options.parts import (
-    DepthOptions,
-    Form,
-    LoopOptions,
-    VocabularyOptions,
-    Weights,
-    check_form,
-)
+from albert_tf.options.models import DepthOptions, VocabularyOptions
+from albert_tf.options.parts import Form, Weights, check_form
+from albert_tf.options.training import LoopOptions
 from albert_tf.processor import has_bfloat16
 from albert_tf.sources import MODEL_NAMES, refuse_brackets
 

@@ -26,7 +26,7 @@ import tensorflow as tf
 from albert_tf import files, folders
 from albert_tf.errors import InputError, Preempted
 from albert_tf.model_folder import BEST_DIR, STATE_DIR, find_best, read_own
-from albert_tf.options.parts import LoopOptions
+from albert_tf.options.training import LoopOptions
 from albert_tf.progress import Progress
 from albert_tf.training.reports import BadSteps, Callback, Interval, Reports
 from albert_tf.training.states import States

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.errors import InputError, StoppedError
-from albert_tf.options.parts import StrategyName
+from albert_tf.options.training import StrategyName
 
 _TF_CONFIG = "TF_CONFIG"
 # Kernels of Triton, which XLA would generate and time for each product. Without them it compiled a step

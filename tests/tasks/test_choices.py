@@ -9,6 +9,7 @@ import pytest
 import albert_tf
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion import save_model
+from albert_tf.data.fine_tuning.examples import Example
 from albert_tf.kinds import Classification, MultipleChoice, TokenClassification
 from albert_tf.model_folder import read_own
 from albert_tf.options import option_groups
@@ -32,6 +33,7 @@ LEFT_OUT = dict.fromkeys(
         "warmup_proportion",
     )
 )
+_GIVEN = ("max_qa_length",)
 KIND = Classification(labels=("animal", "plant"))
 
 
@@ -92,6 +94,11 @@ def test_length_leaves_nearly_all_texts_whole(data):
     assert set_length(MultipleChoice(), 512).max_qa_length == 128
     assert set_length(MultipleChoice(max_qa_length=9), 512, ["max_qa_length"]).max_qa_length == 9
     assert set_length(tags, 64).doc_stride == 32
+    choices = ("cat " * 300, "dog")
+    train = [Example("", "cat", choices=choices)] * 5
+    kind = MultipleChoice(labels=("A", "B"), max_qa_length=9)
+    lengths = [choose_length(kind, train, tokenizer, 512, 0, given) for given in ((), _GIVEN)]
+    assert lengths == [136, 128]
 
 
 def plain(data, folder, **changes):

@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 
 import albert_tf
-from albert_tf import folders
+from albert_tf import files, folders
 from albert_tf.checkpoints.loading import read_config
 from albert_tf.conversion import save_model
 from albert_tf.kinds import Classification
 from albert_tf.model_folder import list_states, read_own
 from albert_tf.models import AlbertClassifier, AlbertEncoder
-from albert_tf.tasks.fine_tuning.data import check_kind, read_data
+from albert_tf.tasks.fine_tuning.data import read_data
+from albert_tf.tasks.fine_tuning.kind_checks import check_kind
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.predictions import predict_file
 from albert_tf.tasks.fine_tuning.run import run
@@ -73,6 +74,14 @@ def test_prediction_needs_nothing_but_the_folder(data, classifier, capsys, eager
     probabilities = [[each[name] for name in header[1:]] for each in objects]
     wanted = [[float(x) for x in row[1:]] for row in rows]
     np.testing.assert_allclose(probabilities, wanted, atol=2e-6)
+
+
+def test_an_evaluation_reads_the_config_of_the_model_twice(data, classifier, monkeypatch, eagerly):
+    read, opened = files.read_bytes, []
+    monkeypatch.setattr(files, "read_bytes", lambda path: opened.append(path) or read(path))
+    dev_file = str(data / "pairs-dev.tsv")
+    run(FineTuningOptions(output_dir=str(classifier), do_eval=True, dev_file=dev_file))
+    assert opened.count(str(classifier / "best" / "config.json")) <= 2
 
 
 OF_TENSORFLOW = "^--output_dir=tf: holds checkpoints of TensorFlow; expected a new folder, or"

@@ -17,7 +17,7 @@ from albert_tf.errors import Preempted, StoppedError
 from albert_tf.losses import PretrainingLoss
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.optimization import Lamb, PolynomialDecayWithWarmup
-from albert_tf.options.parts import LoopOptions
+from albert_tf.options.training import LoopOptions
 from albert_tf.training import Trainer, TrainingPlan, best_metrics, make_strategy, resume, train
 from tests.helpers import largest_file, random_pretraining_batches, refused, tiny_config
 

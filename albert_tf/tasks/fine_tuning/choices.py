@@ -1,4 +1,4 @@
-"""The values of the options that are not given.
+"""The values that fine-tuning adds to the options that are given, see `albert_tf.options.resolution`.
 
 They are the recipe's, if there is one, and without training those of the trained folder, so that
 prediction needs nothing else. Otherwise a training chooses them from its model and its data.
@@ -100,15 +100,23 @@ def _add_first_run(values: Resolution[FineTuningOptions], stored: StoredRun) -> 
 
 
 def choose_length(
-    kind: Kind, train: Sequence[Any], tokenizer: Tokenizer, most: int, seed: int
+    kind: Kind,
+    train: Sequence[Any],
+    tokenizer: Tokenizer,
+    most: int,
+    seed: int,
+    given: Collection[str] = (),
 ) -> int:
-    """Returns the kind's length, or a greater one, at most `most`, that leaves nearly all texts whole."""
+    """Returns the kind's length, or a greater one, at most `most`, that leaves nearly all texts whole.
+
+    `given` are the names of the options of the kind that are given, as for `set_length`.
+    """
     length = min(kind.max_seq_length, most)
     if kind.finds_spans:
         return length
     rng = np.random.default_rng(seed)
     measured = rng.choice(len(train), min(len(train), _MEASURED), replace=False)
-    whole = set_length(kind, most).encode([train[row] for row in measured], tokenizer)
+    whole = set_length(kind, most, given).encode([train[row] for row in measured], tokenizer)
     needed = np.quantile(whole.example_lengths, _WHOLE, method="higher")
     return min(max(length, math.ceil(needed / _LENGTH_STEP) * _LENGTH_STEP), most)
 
@@ -219,10 +227,11 @@ def _add_rate(
         rate, reason = _width_rate(config, kind), f"suits a width of {config.hidden_size}"
     if rows < _FEW_ROWS:
         rate, reason = rate / 2, f"half of what {reason}"
-    values.add("model", {"learning_rate": rate}, {"learning_rate": reason})
     # Without bias correction the first updates undo a part of a pre-training (Mosbach et al. 2021,
     # https://arxiv.org/abs/2006.04884), unless the rate was measured so.
-    values.add("model", {"optimizer": "debiased_adamw" if recommended is None else "adamw"})
+    optimizer = "debiased_adamw" if recommended is None else "adamw"
+    values.add("model", {"optimizer": optimizer})
+    values.add("model", {"learning_rate": rate}, {"learning_rate": reason})
 
 
 def _width_rate(config: AlbertConfig, kind: Kind) -> float:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.checkpoints.stored_model import StoredModel
 from albert_tf.data.fine_tuning.examples import (
     LABEL_SEPARATOR,
     Example,
@@ -29,8 +28,8 @@ from albert_tf.kinds import OWN_KINDS, Kind, QuestionAnswering, recognise
 from albert_tf.kinds.question_answering import usable_examples
 from albert_tf.kinds.registry import find_kind
 from albert_tf.options import select
-from albert_tf.options.kinds import name_flag, option_fields
 from albert_tf.tasks.fine_tuning.choices import choose_length, set_length
+from albert_tf.tasks.fine_tuning.kind_checks import check_task, read_model_kind
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.predictions import ExampleSet, check_lines
 from albert_tf.tasks.stored_run import StoredRun
@@ -101,8 +100,9 @@ def read_data(
         _warn_of_shared_rows(examples["train"][""], examples["dev"])
     if options.max_seq_length is None and options.do_train and most_tokens is not None:
         train = examples["train"][""]
-        length = choose_length(kind, train, tokenizer, most_tokens, options.random_seed)
-        kind = set_length(kind, length, options.given_to(type(kind)))
+        given = options.given_to(type(kind))
+        length = choose_length(kind, train, tokenizer, most_tokens, options.random_seed, given)
+        kind = set_length(kind, length, given)
     return _encode(options, task, kind, tokenizer, examples)
 
 
@@ -154,7 +154,7 @@ def _start_kind(
             expected["name"] = task.kind
         if task.sets:
             expected["labels"] = _names_of(task.labels)
-        _check_task(options, stored, expected)
+        check_task(options, stored, expected)
     kind_class = type(stored or kind) if stored or kind else find_kind(task.kind)
     options.check_kinds([kind_class.name])
     given = options.given_to(kind_class)
@@ -299,52 +299,3 @@ def _warn_of_shared_rows(train: Sequence[Any], dev_sets: Mapping[str, Sequence[A
         if shared:
             which = f"{name} dev" if name else "dev"
             warn(f"{shared} of {len(dev)} {which} rows have the texts of a training row")
-
-
-def read_model_kind(options: FineTuningOptions, stored: StoredRun | None) -> Kind:
-    """Returns the kind of the model in the output folder."""
-    if stored is None or stored.kind is None:
-        raise InputError(f"--output_dir={options.output_dir}: holds no fine-tuned model")
-    return stored.kind
-
-
-def check_kind(options: FineTuningOptions, kind: Kind, stored: StoredRun | None) -> None:
-    """Checks that the model that the run starts from was trained on the same task."""
-    if stored:
-        model_kind = read_model_kind(options, stored)
-        same = ("task_name", "name", "labels")
-        _check_task(options, model_kind, {name: getattr(kind, name) for name in same})
-        _check_fields(options, model_kind, kind)
-    elif options.init_checkpoint and not options.reset_head:
-        received = StoredModel.at(options.init_checkpoint).labels
-        # A head of another size is reported with its shape.
-        if received != kind.labels and len(received) == len(kind.labels):
-            raise InputError(
-                f"--init_checkpoint={options.init_checkpoint}: its head is of the classes "
-                f"{', '.join(received)}; this task's are {', '.join(kind.labels)}; --reset_head "
-                "initialises a new head"
-            )
-
-
-def _check_task(options: FineTuningOptions, stored: Kind, expected: Mapping[str, Any]) -> None:
-    for name, value in expected.items():
-        if getattr(stored, name) != value:
-            raise InputError(
-                f"--output_dir={options.output_dir}: holds a model of another task: "
-                f"{'kind' if name == 'name' else name} {_shown(getattr(stored, name))}, but this run has "
-                f"{_shown(value)}"
-            )
-
-
-def _check_fields(options: FineTuningOptions, stored: Kind, kind: Kind) -> None:
-    resumed = option_fields(type(kind)).keys() - kind.free_options if options.do_train else ()
-    for name in (*kind.fixed_options, *sorted(resumed)):
-        if getattr(stored, name) != getattr(kind, name):
-            raise InputError(
-                f"--output_dir={options.output_dir}: holds the checkpoints of a run with {name} "
-                f"{getattr(stored, name)}; {name_flag(name)} says {getattr(kind, name)}"
-            )
-
-
-def _shown(value: str | tuple[str, ...]) -> str | list[str]:
-    return list(value) if isinstance(value, tuple) else value

@@ -28,7 +28,7 @@ from albert_tf.options.kinds import (
     option_fields,
     read_kind_options,
 )
-from albert_tf.options.parts import VocabularyOptions
+from albert_tf.options.models import VocabularyOptions
 from albert_tf.tasks.training_options import PAPER, ExportOptions, TrainingOptions
 
 _WISHES = ("do_train", "do_eval", "do_predict", "export_dir")

@@ -22,7 +22,8 @@ from albert_tf.model_folder import find_best, replace_own
 from albert_tf.options.resolution import Resolution
 from albert_tf.tasks.fine_tuning import choices
 from albert_tf.tasks.fine_tuning.baselines import measure_baselines, write_baselines
-from albert_tf.tasks.fine_tuning.data import RunData, check_kind, read_data
+from albert_tf.tasks.fine_tuning.data import RunData, read_data
+from albert_tf.tasks.fine_tuning.kind_checks import check_kind
 from albert_tf.tasks.fine_tuning.model import make_evaluator
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.predictions import (
