@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
-# Who sets a value: a flag; the run's folder; the recipe; the model that the run starts from; the data;
-# nobody.
+# Who sets a value: a flag; the run's folder; the recipe; the model that the run starts from; the data; or
+# none of them.
 Source = Literal["given", "folder", "recipe", "model", "rows", "default"]
 
 # Key of the run options: for each option without a flag, who set it when the run began.
@@ -20,7 +20,7 @@ SOURCES = "sources"
 _SAYS: Mapping[Source, str] = {
     "folder": "the folder",
     "recipe": "the recipe",
-    "model": "--init_checkpoint",
+    "model": "the model",
     "rows": "the choice for these data",
     "default": "the default",
 }

@@ -1,6 +1,5 @@
 """Makes pre-training data: text in, TFRecords out; trains the vocabulary on demand."""
 
-import dataclasses
 import glob
 import os
 from typing import Any
@@ -22,6 +21,7 @@ from albert_tf.data.pretraining.instances import PretrainingDataStats
 from albert_tf.errors import InputError, name_place, warn
 from albert_tf.model_folder import ModelFolder
 from albert_tf.options import to_json_dict
+from albert_tf.options.resolution import Resolution
 from albert_tf.resumable import make_outputs
 from albert_tf.sources import find_model
 from albert_tf.tasks.paths import check_addresses
@@ -40,10 +40,12 @@ def run(options: PretrainingDataOptions) -> PretrainingDataStats:
     A stopped run resumes when it is called again with the same options; see `albert_tf.resumable`.
     """
     check_addresses(options)
+    values = Resolution(options)
     if options.model:
         with name_place("--model"):
-            options = _add_vocabulary(options)
-    options = dataclasses.replace(options, do_lower_case=options.do_lower_case is not False)
+            _add_vocabulary(values)
+    values.add("default", {"do_lower_case": True})
+    options = values.options()
     if options.masking == "static":
         options.warn_of_few_predictions(options.max_seq_length)
     with name_place("--input_file"):
@@ -69,13 +71,16 @@ def _check_names(inputs: list[InputFile], input_format: str) -> None:
             )
 
 
-def _add_vocabulary(options: PretrainingDataOptions) -> PretrainingDataOptions:
+def _add_vocabulary(values: Resolution[PretrainingDataOptions]) -> None:
+    """Adds the vocabulary of `--model`, which takes the place of its name."""
+    given = values.given
     flags = vocabulary_flags(
-        ModelFolder.of(find_model(options.model)), lower_case=options.do_lower_case
+        ModelFolder.of(find_model(given.model)), lower_case=given.do_lower_case
     )
     if not flags:
-        raise InputError(f"{options.model}: holds no vocabulary")
-    return dataclasses.replace(options, model=None, **flags)
+        raise InputError(f"{given.model}: holds no vocabulary")
+    values.replace("model", None)
+    values.add("model", flags)
 
 
 def _request(options: PretrainingDataOptions, inputs: list[InputFile]) -> dict[str, Any]:
