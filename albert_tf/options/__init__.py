@@ -11,13 +11,16 @@ import inspect
 import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from albert_tf.errors import InputError
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 _MAX_INT32 = 2**31 - 1
 
-_Config = TypeVar("_Config")
+_Config = TypeVar("_Config", bound="DataclassInstance")
 
 
 def option(
@@ -72,7 +75,7 @@ def option_groups(options_class: type) -> Iterator[tuple[str, list[dataclasses.F
     for name, default in getattr(options_class, "DEFAULTS", {}).items():
         metadata = fields[name].metadata
         described = f"{metadata['description']} Default: {default}."
-        fields[name].metadata = {**metadata, "description": described}
+        fields[name].metadata = types.MappingProxyType({**metadata, "description": described})
     for part in filter(dataclasses.is_dataclass, options_class.__mro__):
         bases = filter(dataclasses.is_dataclass, part.__bases__)
         inherited = {field.name for base in bases for field in dataclasses.fields(base)}

@@ -190,7 +190,7 @@ KIND_OPTIONS = tuple(
 _FLAGS = {*KIND_OPTIONS, "max_seq_length"}
 
 
-def read_kind_options(given: Sequence[str], kind: type) -> dict[str, Any]:
+def read_kind_options(given: Sequence[str], kind: Any) -> dict[str, Any]:
     """Returns the values of `--kind_options` for a kind, by name.
 
     Each is `name=value`, where the value is text or JSON, as the type of the kind's field is.

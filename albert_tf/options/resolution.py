@@ -8,7 +8,10 @@ has no value either. Once all is known, the run makes its options of it.
 import dataclasses
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 # Who sets a value: a flag; the run's folder; the recipe; the model that the run starts from; the data; or
 # none of them.
@@ -25,7 +28,7 @@ _SAYS: Mapping[Source, str] = {
     "default": "the default",
 }
 
-_Options = TypeVar("_Options")
+_Options = TypeVar("_Options", bound="DataclassInstance")
 
 
 class _Found(NamedTuple):

@@ -164,7 +164,9 @@ PAPER_LENGTH, PAPER_PREDICTIONS = 512, 20
 
 def _small(is_first: bool) -> PretrainingRecipe:
     """Returns the recipe for hours on a few cores; see docs/pretraining.md."""
-    precision = "mixed_bfloat16" if has_bfloat16() else "float32"
+    precision: Literal["float32", "mixed_bfloat16"] = (
+        "mixed_bfloat16" if has_bfloat16() else "float32"
+    )
     learning_rate, steps = (0.006, 8000) if is_first else (0.0025, 30000)
     return PretrainingRecipe("lamb", learning_rate, 64, steps, 100, 0.2, precision)
 
