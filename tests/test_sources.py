@@ -20,7 +20,13 @@ SHIPPED = pathlib.Path(albert_tf.__file__).parent / "pretrained"
 def test_a_shipped_model_is_complete_and_small(name):
     folder = SHIPPED / name
     names = {path.name for path in folder.iterdir()}
-    assert names == {"README.md", "config.json", "model.safetensors", "spiece.model"}
+    assert names == {
+        "README.md",
+        "config.json",
+        "model.safetensors",
+        "spiece.model",
+        "tokenizer_config.json",
+    }
     assert (folder / "model.safetensors").stat().st_size < 12e6
 
 

@@ -11,7 +11,7 @@ from albert_tf.data.fine_tuning.tagged_text import TaggedText
 from albert_tf.data.fine_tuning.tags import Span, TagTable, find_spans, make_tags, tag_words
 from albert_tf.data.fine_tuning.windows import Words, find_words
 from albert_tf.tokenization.in_graph import TokensWithOffsets
-from albert_tf.tokenization.interface import WordTables
+from albert_tf.tokenization.word_starts import WordTables
 
 
 class ScoredSpan(NamedTuple):

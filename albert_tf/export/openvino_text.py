@@ -1,10 +1,8 @@
 """Puts the tokenizer into a model for OpenVINO, so that it takes text.
 
-OpenVINO's own operators handle the strings: its normaliser applies our normalisation
-(`albert_tf.tokenization.characters`), and its SentencePiece splits the result. The rest is converted from
-TensorFlow, with the rules that SavedModels for text follow.
-
-These models need the operators of the package openvino_tokenizers. They check nothing.
+OpenVINO's own operators handle the strings: its normaliser applies the rules of
+`albert_tf.tokenization.normalization`, and its SentencePiece splits the result. The rest is converted
+from TensorFlow, with the rules that SavedModels for text follow.
 """
 
 import tempfile
@@ -15,9 +13,11 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.export.saved_models import trace
-from albert_tf.tokenization import AlbertTokenizer, characters
+from albert_tf.tokenization import AlbertTokenizer
 from albert_tf.tokenization.graph_normalization import Replacements
+from albert_tf.tokenization.lower_case import sigma_replacements
 from albert_tf.tokenization.packing import pack_inputs
+from albert_tf.tokenization.sentencepiece_characters import compile_charsmap
 
 if TYPE_CHECKING:
     import openvino
@@ -72,15 +72,11 @@ def _splitter(
         return opset15.constant(np.frombuffer(content, np.uint8)).output(0)
 
     factory = _get_factory()
-    charsmap = bytes_constant(
-        characters.compile_charsmap(tokenizer.lower_case, tokenizer.keep_accents)
-    )
+    charsmap = bytes_constant(compile_charsmap(tokenizer.lower_case, tokenizer.keep_accents))
     vocabulary = bytes_constant(tokenizer.vocabulary)
-    final = characters.final_sigma_pattern(), f"$1{characters.FINAL_SIGMA}$2"
-    replacements = [final, (characters.SIGMA, characters.LOWER_SIGMA)]
     sigmas = [
         [*create_string_constant_node(pattern), *create_string_constant_node(new)]
-        for pattern, new in (replacements if tokenizer.lower_case else ())
+        for pattern, new in (sigma_replacements(group="$") if tokenizer.lower_case else ())
     ]
 
     def split(text):

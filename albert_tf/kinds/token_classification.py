@@ -37,7 +37,7 @@ from albert_tf.kinds.registry import register
 from albert_tf.losses import TokenClassificationLoss, batch_loss
 from albert_tf.models import AlbertTokenClassifier
 from albert_tf.options.kinds import TokenClassificationFlags
-from albert_tf.tokenization.interface import word_tables
+from albert_tf.tokenization.word_starts import word_tables
 
 # What the words of a text may be given in.
 _WORDS = list | tuple | np.ndarray

@@ -12,16 +12,10 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.tokenization.characters import (
-    FINAL_SIGMA,
-    LOWER_SIGMA,
-    SIGMA,
-    CharacterClasses,
-    code_points,
-    final_sigma_pattern,
-    normalized_characters,
-    white_space,
-)
+from albert_tf.tokenization.character_tables import code_points, white_space
+from albert_tf.tokenization.lower_case import lower_sigmas
+from albert_tf.tokenization.normalization import normalized_characters
+from albert_tf.tokenization.sentencepiece_characters import CharacterClasses
 
 # Longer runs of unknown characters are shortened to this many: TensorFlow Text takes time that grows with
 # the square of their number.
@@ -134,10 +128,9 @@ class GraphNormalizer:
     """Applies `normalize_text` to lines of text."""
 
     def __init__(self, lower_case: bool, classes: CharacterClasses):
-        self._lower_case = lower_case
         replacements = normalized_characters(lower_case, classes.keep_accents)
         self._characters = Replacements(replacements)
-        self._final_sigma = final_sigma_pattern()
+        self._lower_case = lower_case
         self._known = None if classes.known is None else code_points(classes.known)
         # Characters that may leave nothing, or white space, at the end of a word.
         blank = {ord(char) for char in classes.blank}
@@ -187,7 +180,7 @@ class GraphNormalizer:
             is_last, tf.gather(text_ends, rows), tf.gather(tf.pad(starts, [[0, 1]]), following)
         )
         if self._lower_case:
-            characters = lower_sigmas(_lines(characters, rows, text), self._final_sigma).values
+            characters = lower_sigmas(_lines(characters, rows, text)).values
         if self._known is not None:
             is_kept = self._shorten_unknown_runs(characters, rows)
             characters, rows, starts, ends = _select(is_kept, characters, rows, starts, ends)
@@ -245,20 +238,6 @@ def _lines(characters: tf.Tensor, rows: tf.Tensor, text: tf.Tensor) -> tf.Ragged
 def _select(mask: tf.Tensor, *arrays: tf.Tensor) -> list[tf.Tensor]:
     indices = tf.where(mask)[:, 0]
     return [tf.gather(array, indices) for array in arrays]
-
-
-def lower_sigmas(characters: tf.RaggedTensor, final_sigma: str) -> tf.RaggedTensor:
-    """Lower-cases the sigmas of lines, int32 (B, None), given a `final_sigma_pattern`."""
-
-    def lower() -> tf.Tensor:
-        text = tf.strings.unicode_encode(characters, "UTF-8")
-        text = tf.strings.regex_replace(text, final_sigma, rf"\1{FINAL_SIGMA}\2")
-        text = tf.strings.regex_replace(text, SIGMA, LOWER_SIGMA)
-        return tf.strings.unicode_decode(text, "UTF-8").values
-
-    # The pattern lists all letters of Unicode, and hardly any text has this one.
-    has_sigma = tf.reduce_any(characters.values == ord(SIGMA))
-    return characters.with_values(tf.cond(has_sigma, lower, lambda: tf.identity(characters.values)))
 
 
 def is_white_space(characters: tf.Tensor) -> tf.Tensor:

@@ -17,12 +17,16 @@ from sentencepiece import sentencepiece_model_pb2
 from albert_tf import files
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, warn
-from albert_tf.tokenization.characters import (
+from albert_tf.model_folder import OWN
+from albert_tf.tokenization.character_tables import (
     character_class,
     characters_of_unicode,
+    replace_normalizer,
     white_space,
 )
 from albert_tf.tokenization.interface import SENTENCEPIECE, WORDPIECE, SpecialPieces, Tokenizer
+from albert_tf.tokenization.lower_case import lower_case_normalizers
+from albert_tf.tokenization.rule_notes import note_rules
 from albert_tf.tokenization.sentencepiece_tokenizer import WORD_MARK, AlbertTokenizer
 from albert_tf.tokenization.vocabulary_files import (
     TOKENIZER_CONFIG_FILE,
@@ -64,9 +68,17 @@ def tokenizer_files(
 
 
 def vocabulary_contents(tokenizer: Tokenizer) -> dict[str, bytes]:
-    """Returns a file with the vocabulary and one that says its case, name -> content."""
-    case = files.to_json({"do_lower_case": tokenizer.lower_case})
+    """Returns a file with the vocabulary, and one with its case and rules, name -> content."""
+    case = files.to_json(_case_and_rules(tokenizer))
     return {tokenizer.file_name: tokenizer.vocabulary, TOKENIZER_CONFIG_FILE: case.encode()}
+
+
+def _case_and_rules(tokenizer: Tokenizer) -> _Json:
+    """Returns the keys of `tokenizer_config.json` that a tokenizer of ours is made of again."""
+    is_wordpiece = isinstance(tokenizer, WordPieceTokenizer)
+    keep_accents = not is_wordpiece and tokenizer.keep_accents
+    note = note_rules(is_wordpiece, tokenizer.lower_case, keep_accents)
+    return {"do_lower_case": tokenizer.lower_case, OWN: note}
 
 
 def hugging_face_files(tokenizer: Tokenizer, max_length: int) -> dict[str, bytes]:
@@ -92,7 +104,7 @@ def hugging_face_files(tokenizer: Tokenizer, max_length: int) -> dict[str, bytes
         "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
         "model_max_length": max_length,
         "clean_up_tokenization_spaces": False,
-        "do_lower_case": tokenizer.lower_case,
+        **_case_and_rules(tokenizer),
         "bos_token": names.cls,
         "eos_token": names.sep,
         **{f"{role}_token": name for role, name in names._asdict().items()},
@@ -219,9 +231,9 @@ def _sentencepiece_normalizers(
     if not tokenizer.keep_accents:
         yield {"type": "NFKD"}
         marks = filter(unicodedata.combining, characters_of_unicode())
-        yield _replace(character_class(marks), "")
+        yield replace_normalizer(character_class(marks), "")
     if tokenizer.lower_case:
-        yield from _lower_case()
+        yield from lower_case_normalizers()
     if charsmap := model.normalizer_spec.precompiled_charsmap:
         if "nfkc" in model.normalizer_spec.name:
             # The map composes Hangul; the library's reading of it knows single characters only.
@@ -251,7 +263,7 @@ def _wordpiece_pipeline(tokenizer: WordPieceTokenizer) -> _Json:
 def _wordpiece_normalizers(lower_case: bool) -> Iterable[_Json]:
     """Yields the normalizers of `split_words`."""
     # The clean-up of their `BertNormalizer` drops unassigned characters, too.
-    yield _replace(r"(?![\t\n\r])[\p{Cc}\p{Cf}\ufffd]", "")
+    yield replace_normalizer(r"(?![\t\n\r])[\p{Cc}\p{Cf}\ufffd]", "")
     yield {
         "type": "BertNormalizer",
         "clean_text": False,
@@ -260,27 +272,14 @@ def _wordpiece_normalizers(lower_case: bool) -> Iterable[_Json]:
         "lowercase": False,
     }
     if lower_case:
-        yield from _lower_case()
+        yield from lower_case_normalizers()
         yield {"type": "NFD"}
-        yield _replace(r"\p{Mn}", "")
-
-
-def _lower_case() -> Iterable[_Json]:
-    """Yields the normalizers of Python's `lower`; the library's does not know final sigmas."""
-    cased = r"[\p{Lu}\p{Ll}\p{Lt}]"
-    # Characters without an influence on case (the Unicode standard, section 3.13).
-    skipped = r"[\p{Mn}\p{Me}\p{Cf}\p{Lm}\p{Sk}:.'·‘’‧․]*"
-    yield _replace(f"(?<={cased}{skipped})Σ(?!{skipped}{cased})", "ς")
-    yield {"type": "Lowercase"}
+        yield replace_normalizer(r"\p{Mn}", "")
 
 
 def _spaces() -> _Json:
     r"""Replaces each run of Python's white space by a space; `\s` differs between the libraries."""
-    return _replace(f"{character_class(map(chr, white_space()))}+", " ")
-
-
-def _replace(pattern: str, content: str) -> _Json:
-    return {"type": "Replace", "pattern": {"Regex": pattern}, "content": content}
+    return replace_normalizer(f"{character_class(map(chr, white_space()))}+", " ")
 
 
 def _sequence(normalizers: Iterable[_Json]) -> _Json:

@@ -14,28 +14,22 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
-from albert_tf.tokenization.characters import (
-    character_class,
-    characters_of_unicode,
-    classify_characters,
-    final_sigma_pattern,
-)
+from albert_tf.tokenization.bert_words import clean_text, is_accent, is_dropped, is_word
+from albert_tf.tokenization.character_tables import character_class, characters_of_unicode
 from albert_tf.tokenization.graph_normalization import (
     GraphNormalizer,
     NormalizedCharacters,
     Replacements,
-    lower_sigmas,
     places_in_rows,
 )
 from albert_tf.tokenization.interface import WORDPIECE, Tokenizer
+from albert_tf.tokenization.lower_case import lower_sigmas
+from albert_tf.tokenization.sentencepiece_characters import classify_characters
 from albert_tf.tokenization.sentencepiece_tokenizer import AlbertTokenizer
 from albert_tf.tokenization.wordpiece_tokenizer import (
     CONTINUATION_MARK,
     MAX_WORD_LENGTH,
     WordPieceTokenizer,
-    is_accent,
-    is_dropped,
-    is_word,
 )
 
 _MAX_BYTES_PER_CHARACTER = 4
@@ -198,7 +192,6 @@ class GraphWordPieceTokenizer(tf.Module):
     def __init__(self, tokenizer: WordPieceTokenizer):
         super().__init__()
         self._lower_case = tokenizer.lower_case
-        self._final_sigma = final_sigma_pattern(_dropped_characters())
         self._characters = Replacements(_clean_characters(tokenizer.lower_case))
         self._words = _word_pattern()
         try:
@@ -228,7 +221,7 @@ class GraphWordPieceTokenizer(tf.Module):
         """Splits lines as `split_words` does, string (B, None)."""
         characters = tf.strings.unicode_decode(text, "UTF-8")
         if self._lower_case:
-            characters = lower_sigmas(characters, self._final_sigma)
+            characters = lower_sigmas(characters, _dropped_characters())
         replaced = self._characters.replace(characters.values)
         characters = replaced.to_ragged(characters.row_splits)
         if self._lower_case:
@@ -252,20 +245,16 @@ def _word_pattern() -> str:
 @functools.cache
 def _clean_characters(lower_case: bool) -> dict[int, list[int]]:
     """Returns what each character that changes becomes by itself."""
+
+    def clean(char: str) -> str:
+        cleaned = clean_text(char, lower_case)
+        return " " if cleaned.isspace() else cleaned
+
     return {
         ord(char): [ord(part) for part in cleaned]
         for char in characters_of_unicode()
-        if (cleaned := _clean(char, lower_case)) != char
+        if (cleaned := clean(char)) != char
     }
-
-
-def _clean(char: str, lower_case: bool) -> str:
-    if is_dropped(char):
-        return ""
-    if lower_case:
-        decomposed = unicodedata.normalize("NFD", char.lower())
-        char = "".join(part for part in decomposed if not is_accent(part))
-    return " " if char.isspace() else char
 
 
 @functools.cache

@@ -5,9 +5,7 @@ that is not normalised in the same way becomes unknown pieces. The rule splits a
 digit and a comma, such as `2010,`, into its digits and the comma.
 """
 
-import re
 import string
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, Literal, TypeVar
 
@@ -18,6 +16,7 @@ from albert_tf import files
 from albert_tf.errors import InputError
 from albert_tf.options import check_type
 from albert_tf.tokenization.interface import SENTENCEPIECE, WORD_MARK, Tokenizer
+from albert_tf.tokenization.normalization import normalize_text, original_spans
 from albert_tf.tokenization.vocabulary_files import (
     SENTENCEPIECE_FILE,
     keeps_accents,
@@ -30,11 +29,6 @@ WordStartRule = Literal["original", "sentencepiece"]
 # these begins a word.
 _PUNCTUATION = frozenset(string.punctuation) - frozenset("'<=>")
 _ENGLISH = _PUNCTUATION.union(string.ascii_letters)
-
-# A Python string can contain half a surrogate pair (in JSON "\ud800"), which has no UTF-8 form. It is
-# replaced as malformed bytes are.
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-_REPLACEMENT_CHARACTER = "\ufffd"
 
 _Item = TypeVar("_Item", int, str)
 
@@ -210,48 +204,3 @@ def _replace(items: list[_Item], replacements: Mapping[_Item, Iterable[_Item]]) 
     if replacements.keys().isdisjoint(items):
         return items
     return [new for item in items for new in replacements.get(item, (item,))]
-
-
-def normalize_text(text: str, lower_case: bool, keep_accents: bool = False) -> str:
-    """Normalises text as `preprocess_text` of the original ALBERT does.
-
-    White space is trimmed and each run of it becomes one space; characters are decomposed (NFKD) and
-    combining marks dropped, even if case is kept; then letters become lower-case. A decomposition can add
-    spaces ("¨" is a space and a mark); SentencePiece collapses those itself. With `keep_accents`, it
-    composes characters as its vocabulary says, and they are not decomposed.
-    """
-    text = " ".join(text.split())
-    if not text.isascii():
-        text = _LONE_SURROGATE.sub(_REPLACEMENT_CHARACTER, text)
-        text = text if keep_accents else _strip_marks(text)
-    return text.lower() if lower_case else text
-
-
-def original_spans(
-    text: str, lower_case: bool = True, keep_accents: bool = False
-) -> list[tuple[int, int]]:
-    """Returns the origin, start and end, of each character of `normalize_text(text, ...)`.
-
-    A dropped combining mark belongs to the character before it. A space comes from the whole run of white
-    space that it replaces.
-    """
-    words = [(match.start(), match.end()) for match in re.finditer(r"\S+", text)]
-    # Original characters that leave something, and the number of characters that they leave.
-    kept: list[tuple[int, int]] = []
-    for number, (start, end) in enumerate(words):
-        if number:
-            kept.append((words[number - 1][1], 1))
-        for index in range(start, end):
-            if count := len(normalize_text(text[index], lower_case, keep_accents)):
-                kept.append((index, count))
-    boundaries = [index for index, _ in kept] + [end for _, end in words[-1:]]
-    return [
-        (start, end)
-        for (start, count), end in zip(kept, boundaries[1:], strict=True)
-        for _ in range(count)
-    ]
-
-
-def _strip_marks(text: str) -> str:
-    decomposed = unicodedata.normalize("NFKD", text)
-    return "".join(char for char in decomposed if not unicodedata.combining(char))

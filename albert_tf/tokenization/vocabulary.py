@@ -10,7 +10,7 @@ import sentencepiece
 from albert_tf.errors import InputError
 from albert_tf.files import write_bytes, write_text
 from albert_tf.tokenization.interface import SENTENCEPIECE
-from albert_tf.tokenization.sentencepiece_tokenizer import normalize_text
+from albert_tf.tokenization.normalization import normalize_text
 from albert_tf.tokenization.vocabulary_files import mark_accents
 
 # SentencePiece silently skips sentences of more than 4192 bytes, and its time explodes with the length

@@ -19,6 +19,7 @@ from albert_tf.errors import InputError
 from albert_tf.lazy import LazyModule
 from albert_tf.model_folder import ModelFolder
 from albert_tf.sources import find_model
+from albert_tf.tokenization.rule_notes import check_rules
 
 tf = LazyModule("tensorflow")
 
@@ -29,8 +30,10 @@ TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
 
 # Hugging Face's and KerasHub's; and patterns, as each archive and module of Google has a name of its own.
 _SENTENCEPIECE_NAMES = (
-    *(SENTENCEPIECE_FILE, "assets/tokenizer/vocabulary.spm"),
-    *("*.model", "assets/*.model"),
+    SENTENCEPIECE_FILE,
+    "assets/tokenizer/vocabulary.spm",
+    "*.model",
+    "assets/*.model",
 )
 _WORDPIECE_NAMES = (WORDPIECE_FILE, "vocab*.txt", "assets/vocab*.txt")
 
@@ -98,7 +101,10 @@ def _read_tokenizer_json(folder: ModelFolder) -> Mapping[str, Any] | None:
 
 
 def _is_lower_cased(folder: ModelFolder, is_wordpiece: bool) -> bool:
-    """Returns whether the tokenizer of a model's folder lower-cases, as it does by default."""
+    """Returns whether the tokenizer of a model's folder lower-cases, as it does by default.
+
+    Raises an `InputError` if it has other rules than ours.
+    """
     path = os.path.join(folder.path, TOKENIZER_CONFIG_FILE)
     values = read_object(folder, TOKENIZER_CONFIG_FILE)
     lower_case = values.get("do_lower_case")
@@ -118,6 +124,7 @@ def _is_lower_cased(folder: ModelFolder, is_wordpiece: bool) -> bool:
                 f"{path}: key '{key}' is {values[key]!r}; with do_lower_case {lower_case} only {value!r} "
                 "is supported; --do_lower_case=true or false takes our tokenizer anyway"
             )
+    check_rules(path, values, is_wordpiece, lower_case)
     return lower_case
 
 

@@ -1,36 +1,19 @@
-"""BERT's tokenizer, which ALBERT's Chinese models use: words, then the longest pieces that fit.
-
-Words end at white space and punctuation, and every Chinese character is a word, as in BERT's
-`BasicTokenizer`.
-"""
+"""BERT's tokenizer, which ALBERT's Chinese models use: words, then the longest pieces that fit."""
 
 import functools
 import re
-import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
 
 from albert_tf import files
+from albert_tf.tokenization.bert_words import space_words, split_words
 from albert_tf.tokenization.interface import CONTINUATION_MARK, WORDPIECE, Tokenizer
 from albert_tf.tokenization.vocabulary_files import WORDPIECE_FILE, read_wordpiece
 
 # A longer word becomes the unknown piece (the original's `max_input_chars_per_word`).
 MAX_WORD_LENGTH = 200
-
-# Blocks of CJK ideographs. Hangul and the Japanese syllabaries are elsewhere and split like alphabets.
-_CHINESE_BLOCKS = (
-    range(0x3400, 0x4DC0),
-    range(0x4E00, 0xA000),
-    range(0xF900, 0xFB00),
-    range(0x20000, 0x2A6E0),
-    range(0x2A700, 0x2B740),
-    range(0x2B740, 0x2B820),
-    range(0x2B820, 0x2CEB0),
-    range(0x2F800, 0x2FA20),
-)
-_REPLACEMENT_CHARACTER = "\ufffd"
 
 
 class WordPieceTokenizer(Tokenizer):
@@ -76,7 +59,7 @@ class WordPieceTokenizer(Tokenizer):
         # For each normalised character the index of the original one.
         origins = np.repeat(np.arange(len(text)), lengths).tolist()
         ids, spans = [], []
-        for word in re.finditer(r"\S+", _normalize(text, self.lower_case)):
+        for word in re.finditer(r"\S+", space_words(text, self.lower_case)):
             start = word.start()
             for number, piece in enumerate(self._split_word(word.group())):
                 end = start + len(piece) - (len(CONTINUATION_MARK) if number else 0)
@@ -112,22 +95,9 @@ class WordPieceTokenizer(Tokenizer):
         return next((piece for piece in candidates if piece in self._ids), None)
 
 
-def split_words(text: str, lower_case: bool) -> list[str]:
-    """Splits text into words, punctuation marks and Chinese characters."""
-    return _normalize(text, lower_case).split()
-
-
-def _normalize(text: str, lower_case: bool) -> str:
-    """Returns a text with white space around its words; its length is the sum of its characters'."""
-    text = text.translate(_CLEANED)
-    if lower_case:
-        text = unicodedata.normalize("NFD", text.lower()).translate(_WITHOUT_ACCENTS)
-    return text.translate(_APART)
-
-
 @functools.cache
 def _normalized_length(char: str, lower_case: bool) -> int:
-    return len(_normalize(char, lower_case))
+    return len(space_words(char, lower_case))
 
 
 def _end_of(lengths: Sequence[int], index: int) -> int:
@@ -136,54 +106,6 @@ def _end_of(lengths: Sequence[int], index: int) -> int:
     while end < len(lengths) and not lengths[end]:
         end += 1
     return end
-
-
-def is_control(char: str) -> bool:
-    """Returns whether a character is dropped as a control or format character (Cc, Cf)."""
-    return char not in "\t\n\r" and unicodedata.category(char) in ("Cc", "Cf")
-
-
-def is_punctuation(char: str) -> bool:
-    """Returns whether a character is of category P or an ASCII symbol such as `$`."""
-    ascii_symbol = "!" <= char <= "~" and not char.isalnum()
-    return ascii_symbol or unicodedata.category(char).startswith("P")
-
-
-def is_chinese(char: str) -> bool:
-    """Returns whether a character is a CJK ideograph."""
-    return any(ord(char) in block for block in _CHINESE_BLOCKS)
-
-
-def is_dropped(char: str) -> bool:
-    """Returns whether a character is dropped before anything else happens to the text."""
-    return char == _REPLACEMENT_CHARACTER or is_control(char)
-
-
-def is_accent(char: str) -> bool:
-    """Returns whether a character of decomposed text is dropped as an accent."""
-    return unicodedata.category(char) == "Mn"
-
-
-def is_word(char: str) -> bool:
-    """Returns whether a character is always a word of its own."""
-    return is_punctuation(char) or is_chinese(char)
-
-
-class _CharacterMap(dict):
-    """A table for `str.translate` that calls a function once for each character it meets."""
-
-    def __init__(self, function: Callable[[str], str]):
-        super().__init__()
-        self._function = function
-
-    def __missing__(self, code_point: int) -> str:
-        self[code_point] = self._function(chr(code_point))
-        return self[code_point]
-
-
-_CLEANED = _CharacterMap(lambda char: "" if is_dropped(char) else char)
-_WITHOUT_ACCENTS = _CharacterMap(lambda char: "" if is_accent(char) else char)
-_APART = _CharacterMap(lambda char: f" {char} " if is_word(char) else char)
 
 
 def _number_pieces(content: bytes, vocab_file: str) -> dict[str, int]:

@@ -2,14 +2,14 @@ import pathlib
 import tempfile
 
 from albert_tf.tokenization import AlbertTokenizer, Tokenizer, WordPieceTokenizer
-from albert_tf.tokenization.in_graph import make_graph_tokenizer
-from albert_tf.tokenization.sentencepiece_tokenizer import normalize_text
-from albert_tf.tokenization.wordpiece_tokenizer import (
+from albert_tf.tokenization.bert_words import (
     is_chinese,
     is_control,
     is_punctuation,
     split_words,
 )
+from albert_tf.tokenization.in_graph import make_graph_tokenizer
+from albert_tf.tokenization.normalization import normalize_text
 from tests.helpers import shared_path
 from tests.parity.difference import Difference, count_unequal
 from tests.parity.original import official_tokenizer, read_json, without_normalization

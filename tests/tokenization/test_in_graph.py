@@ -12,9 +12,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer, train_vocabulary
-from albert_tf.tokenization.characters import classify_characters
 from albert_tf.tokenization.graph_normalization import GraphNormalizer
 from albert_tf.tokenization.in_graph import make_graph_tokenizer
+from albert_tf.tokenization.sentencepiece_characters import classify_characters
 from tests.helpers import shared_path, slow_except, write_wordpiece
 from tests.tokenization.conftest import train_model
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from albert_tf.tokenization.sentencepiece_tokenizer import normalize_text, original_spans
+from albert_tf.tokenization.normalization import normalize_text, original_spans
 
 texts = st.text(st.characters(codec="utf-8"))
 

@@ -4,7 +4,7 @@ import pathlib
 import pytest
 
 from albert_tf.tokenization import AlbertTokenizer
-from albert_tf.tokenization.sentencepiece_tokenizer import normalize_text
+from albert_tf.tokenization.normalization import normalize_text
 from tests.helpers import refused
 from tests.tokenization.conftest import train_model
 

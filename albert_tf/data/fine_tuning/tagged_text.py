@@ -37,7 +37,7 @@ from albert_tf.data.fine_tuning.windows import (
 from albert_tf.errors import InputError, warn
 from albert_tf.progress import SECONDS_WITHOUT_PROGRESS, Progress
 from albert_tf.tokenization import Tokenizer
-from albert_tf.tokenization.interface import word_tables
+from albert_tf.tokenization.word_starts import word_tables
 
 _TAGS = ("ner_tags", "tags", "labels")
 

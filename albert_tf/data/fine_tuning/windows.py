@@ -14,7 +14,7 @@ import tensorflow as tf
 from albert_tf.tokenization import Tokenizer
 from albert_tf.tokenization.graph_normalization import is_white_space, places_in_rows
 from albert_tf.tokenization.in_graph import TokensWithOffsets
-from albert_tf.tokenization.interface import WordTables, begin_words
+from albert_tf.tokenization.word_starts import WordTables, begin_words
 
 # Bounds the memory of padded windows.
 _CHARACTERS_AT_ONCE = 100_000

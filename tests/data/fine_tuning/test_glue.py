@@ -5,7 +5,7 @@ import pytest
 from albert_tf.data.fine_tuning.examples import Example, ScoreRange
 from albert_tf.data.fine_tuning.task_table import TASKS, find_task
 from albert_tf.evaluation.metrics import METRICS
-from albert_tf.tokenization.sentencepiece_tokenizer import normalize_text
+from albert_tf.tokenization.normalization import normalize_text
 from tests.helpers import refused, shared_path
 from tests.parity.original import read_json
 

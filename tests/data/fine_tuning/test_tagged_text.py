@@ -19,7 +19,7 @@ from albert_tf.data.fine_tuning.tagged_text import (
 from albert_tf.data.fine_tuning.tags import Span, make_tags
 from albert_tf.data.fine_tuning.windows import find_words, ragged_rows, tokenize
 from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer, train_vocabulary
-from albert_tf.tokenization.interface import word_tables
+from albert_tf.tokenization.word_starts import word_tables
 from tests.helpers import refused, write_wordpiece
 
 BIO = """-DOCSTART- -X- -X- O
