@@ -43,10 +43,15 @@ format: .venv/installed-test
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# All extras of pyproject.toml but some.
+extras_but = $(shell $(PYTHON) -c 'import sys, tomllib; \
+	extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]; \
+	print(",".join(sorted(set(extras) - set(sys.argv[1:]))))' $(1))
+
 # The package, editable, with extras and dependency groups of pyproject.toml, in the versions of requirements.txt.
-.venv/installed: install = '.[parquet,plots,tfds,zstd]'
-.venv/installed-test: install = '.[parquet,plots,serving,tfds,zstd]' --group=test --group=lint --group=docs
-.venv-all/installed: install = '.[onnx,openvino,parquet,plots,serving,tfds,zstd]' --group=test --group=backends --group=benchmarks
+.venv/installed: install = '.[$(call extras_but,beam onnx openvino serving)]'
+.venv/installed-test: install = '.[$(call extras_but,beam onnx openvino)]' --group=test --group=lint --group=docs
+.venv-all/installed: install = '.[$(call extras_but,beam)]' --group=test --group=backends --group=benchmarks
 # Apache Beam needs an older protobuf.
 .venv-beam/installed: install = '.[beam]' --group=test
 

@@ -25,7 +25,8 @@ with command_line.quiet_start():
     from albert_tf import files
     from albert_tf.checkpoints.stored_model import StoredModel
     from albert_tf.conversion import read_model
-    from albert_tf.data.pretraining.input_files import decompress, find_files
+    from albert_tf.data.pretraining.input_files import find_files
+    from albert_tf.data.source_files import decompress
     from albert_tf.errors import InputError, name_place
     from albert_tf.options import check_ranges, option
     from albert_tf.tasks.companions import find_companions

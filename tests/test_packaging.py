@@ -11,6 +11,8 @@ import tomllib
 import pytest
 
 import albert_tf
+from albert_tf.data.fine_tuning.tables import TABLE_FORMATS
+from albert_tf.options.parts import FORMS
 from tests.helpers import ROOT
 
 # Imported by another name than they are installed by, or by others than us.
@@ -77,3 +79,29 @@ def test_a_command_answers_signals_before_it_imports_tensorflow():
     program = "import albert_tf.commands, sys; print({'tensorflow', 'keras'} & set(sys.modules))"
     command = [sys.executable, "-c", program]
     assert subprocess.check_output(command, cwd=ROOT, text=True) == "set()\n"
+
+
+EXTRAS = PYPROJECT["project"]["optional-dependencies"]
+
+
+def test_every_extra_that_the_code_names_exists():
+    sources = [path.read_text("utf-8") for path in (ROOT / "albert_tf").rglob("*.py")]
+    named = set(re.findall(r'check_extra\(\s*"(\w+)"', "".join(sources)))
+    assert {"beam", "serving", "tfds", "zstd"} <= named
+    named |= {one.extra for one in TABLE_FORMATS if one.extra}
+    named |= {form for form, facts in FORMS.items() if facts.modules}
+    # The learning curve is left out without its extra.
+    assert named == EXTRAS.keys() - {"plots"}
+
+
+def test_the_makefile_installs_every_extra():
+    def installed(target):
+        command = ["make", "--dry-run", "--always-make", f"PYTHON={sys.executable}", target]
+        lines = subprocess.check_output(command, cwd=ROOT, text=True)
+        (extras,) = re.findall(r"--editable '\.\[([\w,]+)\]'", lines)
+        return set(extras.split(","))
+
+    # Beam's protobuf is too old for the others.
+    assert installed(".venv-beam/installed") == {"beam"}
+    assert installed(".venv-all/installed") == EXTRAS.keys() - {"beam"}
+    assert installed(".venv/installed-test") == EXTRAS.keys() - {"beam", "onnx", "openvino"}

@@ -3,16 +3,14 @@
 Higher is better.
 """
 
-import json
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
 from sklearn import metrics
 
-from albert_tf.data.fine_tuning.examples import LABEL_SEPARATOR
+from albert_tf.data.fine_tuning.cells import join_cells, to_tsv
 
 Metric = Callable[[np.ndarray, np.ndarray], float]
 
@@ -142,43 +140,11 @@ def score_labels(
     }, rows
 
 
-def as_cell(value: Any, float_format: str = ".9g") -> str:
-    """Returns a value for a cell of a TSV file: sets of labels as in data, lists as JSON.
-
-    A text has no tabs and ends of lines, which would be taken for those of the table. One that begins
-    with a quote is quoted as in RFC 4180, as readers of tables expect. Nine digits give the same float32
-    back.
-    """
-    if isinstance(value, float):
-        return f"{value:{float_format}}"
-    if isinstance(value, tuple):
-        value = LABEL_SEPARATOR.join(value)
-    if not isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
-    text = re.sub(r"[\t\r\n]", " ", value)
-    return '"' + text.replace('"', '""') + '"' if text.startswith('"') else text
-
-
-def to_rows(columns: Mapping[str, Iterable[Any]]) -> Iterator[dict[str, Any]]:
-    """Yields the rows of named columns."""
-    return (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
-
-
-def to_tsv(rows: Iterable[Mapping[str, Any]]) -> str:
-    """Returns a table with a header row. All rows have the columns of the first one."""
-    rows = list(rows)
-    return _join_cells([rows[0], *(row.values() for row in rows)])
-
-
-def _join_cells(rows: Iterable[Iterable[Any]]) -> str:
-    return "".join("\t".join(map(as_cell, row)) + "\n" for row in rows)
-
-
 def confusion_matrix(labels: Sequence[str], label_ids: np.ndarray, predicted: np.ndarray) -> str:
     """Returns how often each true label (row) was predicted as each label (column)."""
     counts = metrics.confusion_matrix(label_ids, predicted, labels=range(len(labels))).tolist()
     rows = ((label, *row) for label, row in zip(labels, counts, strict=True))
-    return _join_cells([("label", *labels), *rows])
+    return join_cells([("label", *labels), *rows])
 
 
 def label_scores(scores: Mapping[str, NamedTuple]) -> str:

@@ -5,7 +5,6 @@ The first run of a graph optimizes it and fills caches. So the server reads
 (https://www.tensorflow.org/tfx/serving/saved_model_warmup), and takes traffic after answering them.
 """
 
-import importlib.util
 import os
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
@@ -15,12 +14,16 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf import files
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, name_place
 from albert_tf.export.saved_models import input_specs
 from albert_tf.export.version_folders import check_saved_model
+from albert_tf.extras import check_extra, is_installed
 
 WARMUP_FILE = os.path.join("assets.extra", "tf_serving_warmup_requests")
 BATCHING_FILE = "batching_params.pbtxt"
+
+# That has the protos.
+_MODULE = "tensorflow_serving"
 
 # The server refuses a model with more of them.
 _MAX_REQUESTS = 1000
@@ -62,7 +65,7 @@ def write_batching_parameters(saved_model_dir: str, outputs: Mapping[str, tf.Ten
 
 def is_available() -> bool:
     """Returns whether `tensorflow-serving-api`, which has the protos, is installed."""
-    return importlib.util.find_spec("tensorflow_serving") is not None
+    return is_installed(_MODULE)
 
 
 def sample_requests(signature: Callable) -> list[dict[str, np.ndarray]]:
@@ -99,15 +102,12 @@ def write_warmup_requests(
         The written file.
 
     Raises:
-        InputError: `tensorflow-serving-api` is not installed, there are no requests or too many, the
+        InputError: the extra `serving` is not installed, there are no requests or too many, the
             model does not answer one, or the folder holds no model.
         StoppedError: the file system refuses.
     """
-    if not is_available():
-        raise InputError(
-            "warm-up requests need the protos of TensorFlow Serving: "
-            "pip install tensorflow-serving-api"
-        )
+    with name_place("warm-up requests"):
+        check_extra("serving", _MODULE)
     if not 0 < len(requests) <= _MAX_REQUESTS:
         raise InputError(
             f"received {len(requests)} warm-up requests; expected 1 to {_MAX_REQUESTS}"

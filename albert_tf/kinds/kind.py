@@ -13,10 +13,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.data.fine_tuning.cells import to_rows, to_tsv
 from albert_tf.data.fine_tuning.features import Features
 from albert_tf.data.fine_tuning.tables import ColumnNames
 from albert_tf.errors import InputError
-from albert_tf.evaluation.metrics import to_rows, to_tsv
 from albert_tf.models import AlbertEncoder
 from albert_tf.options import check_types, option
 from albert_tf.tokenization import Tokenizer

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.data.fine_tuning.cells import decode
 from albert_tf.data.fine_tuning.columns import find_columns
 from albert_tf.data.fine_tuning.examples import Example, Labels, make_examples
 from albert_tf.data.fine_tuning.features import (
@@ -16,7 +17,7 @@ from albert_tf.data.fine_tuning.features import (
     encode_examples,
     encode_long_texts,
 )
-from albert_tf.data.fine_tuning.tables import ColumnNames, Table, decode
+from albert_tf.data.fine_tuning.tables import ColumnNames, Table
 from albert_tf.errors import InputError
 from albert_tf.kinds.kind import Kind, check_fields, rows_of
 from albert_tf.models import AlbertClassifier

@@ -1,10 +1,10 @@
 """The forms of exported models: what is known of them without the slow modules that write them."""
 
-import importlib.util
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, name_place
+from albert_tf.extras import check_extra
 from albert_tf.options import check_type
 
 # Data types of the matrices of an exported model other than that of the computations.
@@ -47,9 +47,5 @@ def check_form(form: str, weights: str | None, has_examples: bool = True) -> Non
 
 def check_installed(form: str, option_name: str) -> None:
     """Checks that the packages that write a form are installed."""
-    missing = [name for name in FORMS[form].modules if importlib.util.find_spec(name) is None]
-    if missing:
-        raise InputError(
-            f"{option_name}={form}: needs {', '.join(missing)}, which cannot be imported: "
-            f"pip install 'albert-tf[{form}]'"
-        )
+    with name_place(f"{option_name}={form}"):
+        check_extra(form, *FORMS[form].modules)

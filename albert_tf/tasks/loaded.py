@@ -13,10 +13,10 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.backends import require_tensorflow
+from albert_tf.data.fine_tuning.cells import to_rows
 from albert_tf.data.fine_tuning.tables import ColumnNames, Table
 from albert_tf.errors import InputError, warn
 from albert_tf.evaluation.masked_lm import Filling, fill_mask
-from albert_tf.evaluation.metrics import to_rows
 from albert_tf.export import ExportedModel, export
 from albert_tf.files import as_path
 from albert_tf.kinds import Embedding, Kind

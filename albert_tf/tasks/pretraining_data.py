@@ -9,15 +9,14 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.data.pretraining import beam, shards
 from albert_tf.data.pretraining.input_files import (
-    JSON_SUFFIXES,
     InputFile,
     expect_unchanged,
     find_file,
     find_files,
     name_files,
-    suffix_of,
 )
 from albert_tf.data.pretraining.instances import PretrainingDataStats
+from albert_tf.data.source_files import JSON_SUFFIXES, suffix_of
 from albert_tf.errors import InputError, name_place, warn
 from albert_tf.model_folder import ModelFolder
 from albert_tf.options import to_json_dict

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn import metrics
 
+from albert_tf.data.fine_tuning.cells import to_tsv
 from albert_tf.evaluation.metrics import (
     METRICS,
     choose_thresholds,
@@ -11,7 +12,6 @@ from albert_tf.evaluation.metrics import (
     confusion_matrix,
     is_collapsed,
     score_labels,
-    to_tsv,
 )
 
 LABELS = np.array([1] * 5 + [0] * 3 + [1] * 2 + [0] * 7)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.data.fine_tuning.examples import Columns, read_examples
+from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.export.openvino_text import add_tokenizer, convert_to_openvino
 from albert_tf.export.saved_models import INPUTS, trace
 from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer, train_vocabulary
@@ -73,8 +73,8 @@ def test_ids_of_odd_texts(lower_case, keep_accents, tmp_path):
 def test_ids_of_real_texts():
     tokenizer = AlbertTokenizer(str(shared_path("data/sentencepiece/30k-clean.model")))
     texts = [line["text"] for line in read_lines()]
-    path = str(shared_path("data/glue/SST-2/dev.tsv"))
-    texts += [row.text_a for row in read_examples(path, Columns(text_a="sentence"), "dev")]
+    table = Table.read(str(shared_path("data/glue/SST-2/dev.tsv")))
+    texts += [row[table.columns.index("sentence")] for row in table.rows]
     assert tokenize(tokenizer, texts) == tokenizer.encode_batch(texts)
 
 

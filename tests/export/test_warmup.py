@@ -1,5 +1,6 @@
 import pathlib
 import shutil
+import sys
 
 import numpy as np
 import pytest
@@ -82,6 +83,6 @@ def test_refuses_requests_that_the_model_does_not_answer(tmp_path, exported, loa
 
 
 def test_without_the_package_the_command_is_named(tmp_path, loaded, monkeypatch):
-    monkeypatch.setattr(warmup, "is_available", lambda: False)
-    with refused("pip install tensorflow-serving-api"):
+    monkeypatch.setitem(sys.modules, "tensorflow_serving", None)
+    with refused(r"^warm-up requests: needs .*: pip install 'albert-tf\[serving\]'$"):
         warmup.write_warmup_requests(str(tmp_path), loaded["ids"].signatures, [{}])

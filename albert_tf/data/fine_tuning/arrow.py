@@ -1,4 +1,7 @@
-"""Reads the rows of Arrow's tables: Parquet files, and what `datasets` has and writes."""
+"""Reads the rows of Arrow's tables: Parquet files, and what `datasets` has and writes.
+
+`tables` checks that pyarrow is installed.
+"""
 
 import contextlib
 import json
@@ -40,13 +43,9 @@ def read_folder(path: str) -> list[dict[str, Any]]:
 @contextlib.contextmanager
 def _arrow(path: str) -> Iterator[Any]:
     """Yields pyarrow, whose errors name the file."""
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise InputError(
-            f"{path}: reading it needs the package pyarrow: pip install pyarrow"
-        ) from error
+    import pyarrow
+    import pyarrow.parquet
+
     try:
         yield pyarrow
     except (pyarrow.ArrowException, OSError) as error:

@@ -7,7 +7,8 @@ import string
 from collections.abc import Sequence
 from typing import Any
 
-from albert_tf.data.fine_tuning.examples import LABEL_SEPARATOR, Columns, quote_names
+from albert_tf.data.fine_tuning.cells import LABEL_SEPARATOR
+from albert_tf.data.fine_tuning.examples import Columns, quote_names
 from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.errors import InputError
 

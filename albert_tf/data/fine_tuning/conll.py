@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from albert_tf import files
-from albert_tf.data.fine_tuning.tables import is_table
+from albert_tf.data.fine_tuning.tables import TABLE_FORMATS, is_table
 from albert_tf.errors import InputError
 
 # Columns of tables that hold lists of words.
@@ -17,6 +17,11 @@ _DOCUMENT = "-DOCSTART-"
 _SEPARATORS = re.compile("[ \t]+")
 # Ends of the usual names of such files.
 SUFFIXES = (".conll", ".bio", ".iob", ".iob2")
+
+# Ends of the names of files that may be such files without a header row.
+_TEXT_TABLES = tuple(
+    suffix for one in TABLE_FORMATS if one.has_text_header for suffix in one.suffixes
+)
 
 # Id of a text, the place of each word, the words, and their tags, if known.
 Sentence = tuple[str, Sequence[str], Sequence[str], Sequence[str] | None]
@@ -32,7 +37,7 @@ def is_conll(source: Any, text_column: str | None = None) -> bool:
     path = files.as_path(source)
     if not is_table(path):
         return True
-    if not path.lower().endswith((".tsv", ".csv")):
+    if not path.lower().endswith(_TEXT_TABLES):
         return False
     header = next((line for _, line in files.read_lines(path)), "").lower()
     known = {"text", *WORDS, (text_column or "").lower()}

@@ -11,7 +11,8 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from albert_tf.data.fine_tuning.tables import Table, as_text, is_missing, read_unquoted
+from albert_tf.data.fine_tuning.cells import LABEL_SEPARATOR, as_text, is_missing
+from albert_tf.data.fine_tuning.tables import Table, read_unquoted
 from albert_tf.errors import InputError, warn
 
 
@@ -73,9 +74,6 @@ class MultiLabels:
 
     names: tuple[str, ...] | None = None
 
-
-# Between the labels of a row.
-LABEL_SEPARATOR = "|"
 
 # The labels that exist: names, scores, or None for names that are not known yet.
 Labels = Sequence[str] | ScoreRange | MultiLabels | None

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
+from albert_tf.data.fine_tuning.cells import LABEL_SEPARATOR
 from albert_tf.data.fine_tuning.examples import (
-    LABEL_SEPARATOR,
     Example,
     Labels,
     MultiLabels,

@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from albert_tf import files
-from albert_tf.data.fine_tuning.tables import Table, is_missing, is_table
+from albert_tf.data.fine_tuning.cells import is_missing
+from albert_tf.data.fine_tuning.tables import Table, is_table
 from albert_tf.data.fine_tuning.tfds import load_dataset
 from albert_tf.errors import InputError
 from albert_tf.options import check_layout

@@ -1,28 +1,26 @@
 r"""Reads rows with named columns from whatever holds them: files, and tables in memory.
 
-The format of a file is that of its name, without `.gz` or `.zst`: `.csv`, `.jsonl` (also `.ndjson` and
-`.json`, which may be one list), `.parquet`, and tab-separated values for all others. CSV follows RFC
-4180: a quoted text may hold separators, line ends and doubled quotes. So does TSV whose quotes are all
-closed; otherwise quotes are characters, as in GLUE's files. A folder is one that `save_to_disk` of
+`TABLE_FORMATS` lists the formats of files. CSV follows RFC 4180: a quoted text may hold separators, line
+ends and doubled quotes. So does TSV whose quotes are all closed; otherwise quotes are characters, as in
+GLUE's files. JSON is an object per line, or one list of them. A folder is one that `save_to_disk` of
 `datasets` wrote.
 """
 
 import csv
 import dataclasses
 import itertools
-import numbers
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Self
-
-import numpy as np
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Self
 
 from albert_tf import files
 from albert_tf.data.fine_tuning import arrow
-from albert_tf.data.pretraining.input_files import JSON_SUFFIXES, decompress, suffix_of
-from albert_tf.errors import InputError, warn
+from albert_tf.data.fine_tuning.cells import decode, is_missing
+from albert_tf.data.source_files import JSON_SUFFIXES, decompress, suffix_of
+from albert_tf.errors import InputError, name_place, warn
+from albert_tf.extras import check_extra
 from albert_tf.lazy import LazyModule
 from albert_tf.options import option
 
@@ -31,7 +29,6 @@ tf = LazyModule("tensorflow")
 _JSON_LAYOUT = (
     """an object per line, such as {"text": "Fine.", "label": "yes"}, or one list of them"""
 )
-_PARQUET = ".parquet"
 # What may separate columns in files that are named `.csv`: that of Excel depends on the language.
 _CSV_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
@@ -87,27 +84,7 @@ class Table:
 
 def is_table(path: str) -> bool:
     """Returns whether the name of a file says that it has named columns."""
-    suffix = suffix_of(path)
-    return suffix in (".csv", ".tsv", _PARQUET, *JSON_SUFFIXES) or tf.io.gfile.isdir(path)
-
-
-def is_missing(value: Any) -> bool:
-    """Returns whether a value stands for none: `None`, NaN, or pandas's `NA` or `NaT`."""
-    try:
-        return value is None or bool(value != value)
-    except (TypeError, ValueError):  # pandas's NA has no truth value, and neither has an array
-        return not hasattr(value, "__len__")
-
-
-def as_text(value: Any, place: str) -> str:
-    """Returns a text, or a number or truth value as a CSV file has it.
-
-    Raises:
-        InputError: it is anything else, e.g. a date, which programs write in different forms.
-    """
-    if not isinstance(value, str | numbers.Number):
-        raise InputError(f"{place}: received {type(value).__name__} in place of a text")
-    return str(value)
+    return _format_of(path) is not None
 
 
 def read_unquoted(path: str, has_header: bool, skip_short: bool = False) -> Table:
@@ -160,24 +137,28 @@ def _fields_table(
 
 
 def _read_path(path: str) -> Table:
-    if tf.io.gfile.isdir(path):
-        return _rows_table(path, arrow.read_folder(path))
-    suffix, content = suffix_of(path), decompress(files.read_chunks(path), path)
-    if suffix == _PARQUET:
-        return _rows_table(path, arrow.read_parquet(path, b"".join(content)))
+    file_format = _format_of(path) or _TSV
+    if file_format.extra:
+        with name_place(path):
+            check_extra(file_format.extra, *file_format.modules)
+    return file_format.read(path, decompress(files.read_chunks(path), path))
+
+
+def _read_json(path: str, content: Iterable[bytes]) -> Table:
     lines = files.decode_lines(content, path, files.decode_strictly)
-    if suffix in JSON_SUFFIXES:
-        first = next(lines, (1, ""))
-        lines = itertools.chain([first], lines)
-        if first[1].lstrip().startswith("["):
-            text = "\n".join(line for _, line in lines)
-            values = files.parse_json(text, path, expected=_JSON_LAYOUT)
-            return _mappings_table(path, values, range(len(values)), "")
-        filled = [(number, line) for number, line in lines if line.strip()]
-        values = [files.parse_json(line, path, number, _JSON_LAYOUT) for number, line in filled]
-        return _mappings_table(path, values, [number for number, _ in filled], "line")
-    if suffix != ".csv":
-        return _read_tabs(path, list(lines))
+    first = next(lines, (1, ""))
+    lines = itertools.chain([first], lines)
+    if first[1].lstrip().startswith("["):
+        text = "\n".join(line for _, line in lines)
+        values = files.parse_json(text, path, expected=_JSON_LAYOUT)
+        return _mappings_table(path, values, range(len(values)), "")
+    filled = [(number, line) for number, line in lines if line.strip()]
+    values = [files.parse_json(line, path, number, _JSON_LAYOUT) for number, line in filled]
+    return _mappings_table(path, values, [number for number, _ in filled], "line")
+
+
+def _read_csv(path: str, content: Iterable[bytes]) -> Table:
+    lines = files.decode_lines(content, path, files.decode_strictly)
     first = next(lines, (1, ""))
     separator = next((candidate for candidate in _CSV_SEPARATORS if candidate in first[1]), ",")
     if separator != ",":
@@ -185,8 +166,9 @@ def _read_path(path: str) -> Table:
     return _read_quoted(path, itertools.chain([first], lines), separator)
 
 
-def _read_tabs(path: str, lines: Sequence[tuple[int, str]]) -> Table:
+def _read_tsv(path: str, content: Iterable[bytes]) -> Table:
     """Reads a TSV file; quotes are those of RFC 4180 if all fields that begin with one say so."""
+    lines = list(files.decode_lines(content, path, files.decode_strictly))
     rows = [line.split("\t") for _, line in lines if line]
     quoted = [field for row in rows for field in row if field.startswith('"')]
     are_closed = all(_QUOTED.fullmatch(field) for field in quoted)
@@ -222,7 +204,8 @@ def _read_quoted(path: str, lines: Iterator[tuple[int, str]], delimiter: str) ->
     return _fields_table(path, rows, "needs quotes around it")
 
 
-def _rows_table(path: str, rows: Sequence[Any]) -> Table:
+def _rows_table(path: str, rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Makes a table of typed rows, which count from 1."""
     return _mappings_table(path, rows, range(1, 1 + len(rows)), "row")
 
 
@@ -244,6 +227,65 @@ def _mappings_table(name: str, values: Sequence[Any], numbers: Sequence[int], un
     return dataclasses.replace(table, columns=tuple(str(key).strip() for key in keys), rows=rows)
 
 
+_Reader = Callable[[str, Iterable[bytes]], Table]
+
+
+class TableFormat(NamedTuple):
+    """A format of files with tables.
+
+    Attributes:
+        name: what messages and the documentation call it.
+        suffixes: ends of the names of its files, in lower case, without `.gz` or `.zst`.
+        read: makes a table of the path and the decompressed content of a file.
+        has_text_header: whether the first line is a header row in plain text.
+        extra: the extra of this package that reading it needs, if any.
+        modules: the modules of the extra.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    read: _Reader
+    has_text_header: bool = False
+    extra: str | None = None
+    modules: tuple[str, ...] = ()
+
+
+def _typed(read_rows: Callable[[str, bytes], Sequence[Mapping[str, Any]]]) -> _Reader:
+    """Makes a reader of a function from the path and the content of a file to its rows."""
+    return lambda path, content: _rows_table(path, read_rows(path, b"".join(content)))
+
+
+_TSV = TableFormat("TSV", (".tsv",), _read_tsv, has_text_header=True)
+# The formats of files, by the suffixes of their names; files with other names are read as TSV.
+TABLE_FORMATS = (
+    TableFormat("CSV", (".csv",), _read_csv, has_text_header=True),
+    _TSV,
+    TableFormat("JSON lines", JSON_SUFFIXES, _read_json),
+    TableFormat(
+        "Parquet",
+        (".parquet",),
+        _typed(arrow.read_parquet),
+        extra="parquet",
+        modules=("pyarrow",),
+    ),
+)
+_FOLDER = TableFormat(
+    "folder of datasets",
+    (),
+    lambda path, content: _rows_table(path, arrow.read_folder(path)),
+    extra="parquet",
+    modules=("pyarrow",),
+)
+
+
+def _format_of(path: str) -> TableFormat | None:
+    """Returns the format that the name of a file says, or that of a folder."""
+    if tf.io.gfile.isdir(path):
+        return _FOLDER
+    suffix = suffix_of(path)
+    return next((one for one in TABLE_FORMATS if suffix in one.suffixes), None)
+
+
 def _read_memory(source: Any, name: str) -> Table:
     if isinstance(source, Mapping):
         raise InputError(
@@ -263,24 +305,3 @@ def _read_memory(source: Any, name: str) -> Table:
             "datasets.Dataset or a list of dictionaries"
         )
     return _mappings_table(name, source, range(len(source)), "")
-
-
-def decode(value: Any) -> Any:
-    """Returns a field, or all, with texts and lists in place of bytes, arrays and so on.
-
-    TensorFlow Datasets has both, older writers of Parquet files wrote texts as bytes, and pandas reads
-    lists from there as arrays.
-    """
-    if isinstance(value, bytes):
-        return value.decode("utf-8")
-    if isinstance(value, Mapping):
-        return {name: decode(part) for name, part in value.items()}
-    if hasattr(value, "to_list"):  # ragged
-        return decode(value.to_list())
-    if isinstance(value, np.ndarray):
-        return decode(value.tolist())
-    if isinstance(value, np.integer | np.bool_):
-        return value.item()
-    if isinstance(value, set):
-        value = sorted(value, key=str)  # in any process the same order
-    return [decode(part) for part in value] if isinstance(value, list | tuple) else value

@@ -15,11 +15,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from albert_tf import files
+from albert_tf.data.fine_tuning.cells import decode
 from albert_tf.data.fine_tuning.examples import Example, check_label
 from albert_tf.data.fine_tuning.race import examples_of_article, natural_key
-from albert_tf.data.fine_tuning.tables import decode
 from albert_tf.data.fine_tuning.task_table import Task
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, name_place
+from albert_tf.extras import check_extra
 
 # With pauses of 0, 0.4, 0.8 and 1.6 seconds.
 _DOWNLOAD_RETRIES = 4
@@ -47,13 +48,10 @@ def read_tfds(task: Task, split: str, set_name: str, data_dir: str | None) -> li
 
 def load_dataset(builder: str, split: str, data_dir: str | None) -> tuple[Iterator[Mapping], Any]:
     """Returns decoded records of a split and their features; by default of `~/tensorflow_datasets`."""
-    try:
-        import tensorflow_datasets as tfds
-    except ImportError as error:
-        raise InputError(
-            "the package tensorflow-datasets is not installed; "
-            "pip install tensorflow-datasets importlib-resources"
-        ) from error
+    with name_place(f"'{builder}'"):
+        check_extra("tfds", "tensorflow_datasets", "importlib_resources")
+    import tensorflow_datasets as tfds
+
     # It warns at each attempt, and draws bars; the user needs only the final error.
     logging.getLogger("urllib3").setLevel(logging.ERROR)
     if not sys.stderr.isatty():

@@ -30,13 +30,16 @@ from albert_tf.data.pretraining.input_files import InputFile, expect_unchanged
 from albert_tf.data.pretraining.instances import PretrainingDataConfig, PretrainingDataStats
 from albert_tf.data.pretraining.shards import PartMaker, read_stats, write_shard
 from albert_tf.errors import InputError, ReportedError, StoppedError
+from albert_tf.extras import check_extra
 from albert_tf.tokenization import Tokenizer
 
 # With Dask's runner each stage has as many tasks as the first collection has elements. So there are more
 # than a few files need; the rest do nothing in the first stage.
 _LEAST_ELEMENTS = 16
-# Runner -> package to install for it.
-_PACKAGES = {"DaskRunner": "apache-beam[dask]", "DataflowRunner": "apache-beam[gcp]"}
+# Runner -> modules that it needs, and that the extra brings.
+_MODULES = {"DaskRunner": ("dask", "distributed")}
+# Runner -> package to install for it, if the extra does not bring it.
+_PACKAGES = {"DataflowRunner": "apache-beam[gcp]"}
 # Runner -> the name by which Beam knows it, if it is another one.
 _FULL_NAMES = {"DaskRunner": "apache_beam.runners.dask.dask_runner.DaskRunner"}
 _DASK_PARTITIONS = ("--dask_partition_size", "--dask_npartitions")
@@ -151,10 +154,11 @@ def _run(
 
 
 def _import_beam(runner: str) -> types.ModuleType:
-    try:
-        import apache_beam
-        from apache_beam.runners.runner import create_runner
+    check_extra("beam", "apache_beam", *_MODULES.get(runner, ()))
+    import apache_beam
+    from apache_beam.runners.runner import create_runner
 
+    try:
         create_runner(_FULL_NAMES.get(runner, runner))
     except ImportError as error:
         package = _PACKAGES.get(runner, "apache-beam")

@@ -14,7 +14,8 @@ from typing import Literal, NamedTuple, TypeVar
 import sentencex
 
 from albert_tf import files
-from albert_tf.data.pretraining.input_files import decompress, name_files
+from albert_tf.data.pretraining.input_files import name_files
+from albert_tf.data.source_files import decompress
 from albert_tf.errors import InputError
 from albert_tf.options import check_layout, option
 

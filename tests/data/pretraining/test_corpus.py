@@ -12,7 +12,8 @@ import pytest
 
 from albert_tf.data.pretraining import corpus
 from albert_tf.data.pretraining.corpus import CorpusConfig, CorpusReader
-from albert_tf.data.pretraining.input_files import decompress, find_files
+from albert_tf.data.pretraining.input_files import find_files
+from albert_tf.data.source_files import decompress
 from tests.helpers import refused
 
 zstandard = pytest.importorskip("zstandard", reason="needs zstandard")
@@ -126,7 +127,7 @@ def test_broken_compressed_files_are_named(tmp_path, suffix):
 def test_a_missing_package_for_zst_is_named(tmp_path, monkeypatch):
     path = write(tmp_path / "text.zst", compressed(".zst", b"a"))
     monkeypatch.setitem(sys.modules, "zstandard", None)
-    with refused(r"text\.zst: .*pip install zstandard"):
+    with refused(r"text\.zst: needs zstandard, .*: pip install 'albert-tf\[zstd\]'$"):
         read([path])
 
 
