@@ -28,7 +28,7 @@ import numpy as np
 
 from albert_tf import command_line, files
 from albert_tf.config import AlbertConfig
-from albert_tf.data.fine_tuning.examples import Columns, read_examples
+from albert_tf.data.fine_tuning.examples import Columns, read_glue_table
 from albert_tf.errors import InputError, name_place
 from albert_tf.options import check_ranges, option
 from benchmarks.harness import (
@@ -248,8 +248,9 @@ def _size_mib(folder: str, name: str, precision: str) -> float:
 def _main(options: ServingBenchmarkOptions) -> None:
     names = tuple(dict.fromkeys((OURS, *options.candidates)))
     check_candidates(CANDIDATES, names)
-    examples = read_examples(options.input_file, Columns(text_a="sentence"), "dev")
-    texts = [example.text_a for example in examples[: options.num_sentences]]
+    table = read_glue_table(options.input_file, Columns(text_a="sentence"))
+    place = table.columns.index("sentence")
+    texts = [row[place] for row in table.rows[: options.num_sentences]]
     config = AlbertConfig.from_preset(options.preset, initializer_range=_INITIALIZER_RANGE)
     print(f"{processor()}, {options.num_threads} threads\n")
     misses, reference = [], None

@@ -79,10 +79,10 @@ class MultiLabels:
 Labels = Sequence[str] | ScoreRange | MultiLabels | None
 
 
-def read_examples(path: str, columns: Columns, split: str, labels: Labels = None) -> list[Example]:
-    """Reads a tab-separated file without quotes, as GLUE's are; see `make_examples`."""
+def read_glue_table(path: str, columns: Columns) -> Table:
+    """Reads a tab-separated file without quotes, as GLUE's are."""
     skip_short = columns.broken_rows and columns.label is not None
-    return make_examples(read_unquoted(path, columns.in_header, skip_short), columns, split, labels)
+    return read_unquoted(path, columns.in_header, skip_short)
 
 
 def make_examples(
@@ -99,20 +99,31 @@ def make_examples(
     first = 1 if table.unit else 0
     examples, numbers, faults = [], [], []
     for number, row in zip(table.numbers, table.rows, strict=True):
-        cells = {name: row[position] for name, position in positions.items()}
         place = table.place(number)
-        label = cells.pop("label", None)
-        values = {name: _read_text(place, cell) for name, cell in cells.items()}
-        if empty := _empty_texts(values, columns):
+        texts = {
+            name: _read_text(place, row[position])
+            for name, position in positions.items()
+            if name != "label"
+        }
+        if empty := _empty_texts(texts, columns):
             faults.append(f"{place}: the {'text' if empty[0] == 'text_a' else empty[0]} is empty")
             if split == "train":
                 continue
             raise InputError(faults[0])
-        if columns.label is not None and not (label is None and split == "test"):
-            values["label"] = _read_label(place, label, labels)
-        choices = tuple(values.pop(name) for name in columns.choices)
-        guid = f"{split}-{number - first}"
-        examples.append(Example(**{"guid": guid, "choices": choices} | values))
+        label = None
+        if columns.label is not None:
+            cell = row[positions["label"]]
+            if not (cell is None and split == "test"):
+                label = _read_label(place, cell, labels)
+        examples.append(
+            Example(
+                guid=texts.get("guid", f"{split}-{number - first}"),
+                text_a=texts["text_a"],
+                text_b=texts.get("text_b"),
+                label=label,
+                choices=tuple(texts[name] for name in columns.choices),
+            )
+        )
         numbers.append(number)
     if faults and not examples:
         raise InputError(faults[0])

@@ -1,9 +1,10 @@
 """RACE: questions from English exams about articles, each with four answers to choose from."""
 
+import collections
 import dataclasses
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from albert_tf import files
@@ -43,6 +44,14 @@ class RaceFolders:
                 "expected them in all or in none"
             )
         return examples
+
+
+def write_race_answers(guids: Sequence[str], answers: Sequence[str]) -> str:
+    """Returns the letters of each article's questions in order, like `answers` in RACE's own files."""
+    letters = collections.defaultdict(list)
+    for guid, answer in zip(guids, answers, strict=True):
+        letters[guid.rpartition("-")[0]].append(answer)
+    return files.to_json(letters)
 
 
 def _read_articles(data_dir: str, folder: str) -> Iterator[tuple[str, Any]]:

@@ -7,11 +7,20 @@ Datasets.
 import dataclasses
 import difflib
 import os
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
-from albert_tf.data.fine_tuning.examples import Columns, Example, Labels, ScoreRange, read_examples
-from albert_tf.data.fine_tuning.race import LEVELS, RaceFolders
+from albert_tf.data.fine_tuning.cells import to_tsv
+from albert_tf.data.fine_tuning.examples import (
+    Columns,
+    Example,
+    Labels,
+    ScoreRange,
+    make_examples,
+    read_glue_table,
+)
+from albert_tf.data.fine_tuning.race import LEVELS, RaceFolders, write_race_answers
+from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.errors import InputError
 from albert_tf.lazy import LazyModule
 
@@ -19,11 +28,19 @@ tf = LazyModule("tensorflow")
 
 
 @dataclasses.dataclass(frozen=True)
-class TsvFile:
-    """A set in one tab-separated file, with its name below the data folder."""
+class TaskFile:
+    """A set in one file, with its name below the data folder.
+
+    Attributes:
+        file: the name, e.g. `RTE/dev.tsv`.
+        columns: the columns of texts and labels.
+        read_table: makes a table with these columns of the path of the file; by default of values between
+            tabs, without quotes. `Table.read` reads all other formats of tables.
+    """
 
     file: str
     columns: Columns
+    read_table: Callable[[str, Columns], Table] = read_glue_table
 
     def read(self, data_dir: str, split: str, labels: Labels) -> list[Example]:
         """Reads the file."""
@@ -32,7 +49,28 @@ class TsvFile:
             raise InputError(
                 f"data_dir={data_dir}: no file '{path}'; expected the folder above {self.file}"
             )
-        return read_examples(path, self.columns, split, labels)
+        return make_examples(self.read_table(path, self.columns), self.columns, split, labels)
+
+
+class SetSource(Protocol):
+    """Where a set of a task comes from: a `TaskFile`, or a class of its own."""
+
+    def read(self, data_dir: str, split: str, labels: Labels) -> list[Example]:
+        """Reads the examples of a split from the folder that the user names."""
+
+
+def write_glue_answers(guids: Sequence[str], answers: Sequence[str]) -> str:
+    """Returns the file that GLUE's leaderboard expects."""
+    pairs = zip(guids, answers, strict=True)
+    return to_tsv({"index": guid, "prediction": answer} for guid, answer in pairs)
+
+
+@dataclasses.dataclass(frozen=True)
+class Submission:
+    """A file for a leaderboard: its name, and what makes its content of ids and predictions."""
+
+    file: str
+    write: Callable[[Sequence[str], Sequence[str]], str] = write_glue_answers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,20 +91,18 @@ class Task:
     """
 
     name: str
-    # Keys of `albert_tf.evaluation.metrics.METRICS`, those of the leaderboard first. The first
-    # metric selects the best checkpoint.
-    metrics: tuple[str, ...]
+    # Keys of `albert_tf.evaluation.metrics.METRICS`, those of the leaderboard first, in place of the
+    # kind's. The first metric selects the best checkpoint.
+    metrics: tuple[str, ...] = ()
     kind: str = "classification"  # name in `albert_tf.kinds.KINDS`
     # Names in the order of the class ids, as in the original; or the range of a regression's scores;
     # None if the training file decides.
     labels: tuple[str, ...] | ScoreRange | None = None
     # Split (`train`, `dev`, `test`) -> name of the set -> source. Empty if the user names the files.
-    sets: Mapping[str, Mapping[str, TsvFile | RaceFolders]] = dataclasses.field(
-        default_factory=dict
-    )
+    sets: Mapping[str, Mapping[str, SetSource]] = dataclasses.field(default_factory=dict)
     tfds: TfdsSource | None = None
-    # Name of the test set -> name of its file on the leaderboard.
-    submissions: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    # Name of the test set -> its file for the leaderboard.
+    submissions: Mapping[str, Submission] = dataclasses.field(default_factory=dict)
     trained_as: str | None = None  # the task whose model predicts this one, if it is another
 
     @property
@@ -86,14 +122,13 @@ def _glue_task(
     name, *texts = tfds
     row: dict[str, Any] = {
         "name": folder.lower(),
-        "metrics": ("accuracy",),
         "labels": ("0", "1"),
         "sets": {
-            split: {"": TsvFile(f"{folder}/{split}.tsv", split_columns)}
+            split: {"": TaskFile(f"{folder}/{split}.tsv", split_columns)}
             for split, split_columns in columns.items()
         },
         "tfds": TfdsSource((f"glue/{name}",), columns=Columns(*texts, guid="idx", label="label")),
-        "submissions": {"": f"{folder}.tsv"},
+        "submissions": {"": Submission(f"{folder}.tsv")},
     }
     return Task(**row | differing)
 
@@ -133,7 +168,6 @@ GLUE_TASKS = (
         ("stsb", "sentence1", "sentence2"),
         _columns("sentence1", "sentence2", label="score"),
         kind="regression",
-        metrics=("pearson", "spearman"),
         labels=ScoreRange(0, 5),
     ),
     _glue_task(
@@ -149,12 +183,15 @@ GLUE_TASKS = (
         labels=_INFERENCE,
         sets={
             split: {
-                name: TsvFile(f"MNLI/{split}{name and f'_{name}'}.tsv", _MNLI[split])
+                name: TaskFile(f"MNLI/{split}{name and f'_{name}'}.tsv", _MNLI[split])
                 for name in names
             }
             for split, names in _MNLI_SETS.items()
         },
-        submissions={"matched": "MNLI-m.tsv", "mismatched": "MNLI-mm.tsv"},
+        submissions={
+            "matched": Submission("MNLI-m.tsv"),
+            "mismatched": Submission("MNLI-mm.tsv"),
+        },
     ),
     _glue_task(
         "QNLI",
@@ -168,9 +205,8 @@ GLUE_TASKS = (
         "AX",
         ("ax", "premise", "hypothesis"),
         {},
-        metrics=(),
         labels=_INFERENCE,
-        sets={"test": {"": TsvFile("diagnostic/diagnostic.tsv", _PAIR["test"])}},
+        sets={"test": {"": TaskFile("diagnostic/diagnostic.tsv", _PAIR["test"])}},
         trained_as="mnli",
     ),
 )
@@ -178,20 +214,18 @@ GLUE_TASKS = (
 RACE_TASK = Task(
     name="race",
     kind="multiple_choice",
-    metrics=("accuracy",),
     labels=("A", "B", "C", "D"),
     sets={split: {"": RaceFolders()} for split in ("train", "dev", "test")},
     tfds=TfdsSource(tuple(f"race/{level}" for level in LEVELS), dev="dev"),
-    submissions={"": "race_answers.json"},
+    submissions={"": Submission("race_answers.json", write_race_answers)},
 )
 SQUAD_TASK = Task(
     name="squad",
-    metrics=(),
     kind="question_answering",
     tfds=TfdsSource(("squad", "squad/v2.0")),  # without and with questions that have no answer
 )
 # Of the user's own data, whose columns decide the rest.
-OWN_TASK = Task(name="classification", metrics=("accuracy",))
+OWN_TASK = Task(name="classification")
 
 TASKS: Mapping[str, Task] = {
     **{task.name: task for task in (*GLUE_TASKS, RACE_TASK, SQUAD_TASK, OWN_TASK)},

@@ -90,7 +90,7 @@ def read_data(
         examples = {split: _read_split(options, task, split) for split in options.splits}
         kind = _start_kind(options, task, model_kind)
         if options.do_train:
-            more = {"labels": _names_of(task.labels), "metrics": task.metrics}
+            more = {"labels": _names_of(task.labels), "metrics": task.metrics or kind.metrics}
             kind = dataclasses.replace(kind, **more).fit_labels(examples["train"][""], task.name)
     else:
         kind, examples = _read_own(options, task, model_kind, sources or {})

@@ -184,7 +184,7 @@ class FineTuningOptions(KindOptions, ColumnNames, ExportOptions, TrainingOptions
         if self.task_name not in TASKS:
             kinds = KINDS if self.task_name in KINDS else load_kinds()
             if self.task_name in kinds:
-                return Task(name=self.task_name, metrics=(), kind=self.task_name)
+                return Task(name=self.task_name, kind=self.task_name)
         task = find_task(self.task_name, KINDS)
         return select_level(task, self.race_level) if task.name == RACE_TASK.name else task
 

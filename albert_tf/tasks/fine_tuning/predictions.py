@@ -1,6 +1,5 @@
 """What a run predicts: metrics and files of dev and test sets, and answers to lines of text."""
 
-import collections
 import dataclasses
 import json
 import os
@@ -15,7 +14,7 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.data.fine_tuning import conll
 from albert_tf.data.fine_tuning.batches import evaluation_batches, make_batch
-from albert_tf.data.fine_tuning.cells import as_cell, to_rows, to_tsv
+from albert_tf.data.fine_tuning.cells import as_cell, to_rows
 from albert_tf.data.fine_tuning.columns import hide_labels
 from albert_tf.data.fine_tuning.examples import ScoreRange
 from albert_tf.data.fine_tuning.features import Features
@@ -143,29 +142,13 @@ def write_submission(
     output_dir: str, task: Task, set_name: str, examples: Sequence[Any], names: Sequence[str]
 ) -> str:
     """Writes predictions in the leaderboard's format, and returns the file."""
-    path = os.path.join(output_dir, task.submissions[set_name])
+    submission = task.submissions[set_name]
+    path = os.path.join(output_dir, submission.file)
     if isinstance(task.labels, ScoreRange):
         limits = task.labels.least, task.labels.greatest
         names = [f"{np.clip(float(name), *limits):.6f}" for name in names]
-    write = _SUBMISSIONS[os.path.splitext(path)[1]]
-    files.write_text(path, write([example.guid for example in examples], names))
+    files.write_text(path, submission.write([example.guid for example in examples], names))
     return path
-
-
-def _race_answers(guids: Sequence[str], names: Sequence[str]) -> str:
-    """Article id -> the letters of its questions in order, like `answers` in RACE's own files."""
-    answers = collections.defaultdict(list)
-    for guid, name in zip(guids, names, strict=True):
-        answers[guid.rpartition("-")[0]].append(name)
-    return files.to_json(answers)
-
-
-_SUBMISSIONS: dict[str, Callable[[Sequence[str], Sequence[str]], str]] = {
-    ".tsv": lambda *columns: to_tsv(
-        {"index": guid, "prediction": name} for guid, name in zip(*columns, strict=True)
-    ),
-    ".json": _race_answers,
-}
 
 
 def check_lines(path: str | None) -> None:

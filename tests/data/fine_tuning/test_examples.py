@@ -2,12 +2,22 @@
 
 import pytest
 
-from albert_tf.data.fine_tuning.examples import Columns, Example, hold_out, read_examples
+from albert_tf.data.fine_tuning.examples import (
+    Columns,
+    Example,
+    hold_out,
+    make_examples,
+    read_glue_table,
+)
 from tests.helpers import refused
 
 NAMED = Columns(label="label", text_a="first")
 PAIRS = Columns(label="label", text_a="first", text_b="second")
 NUMBERED = Columns(label=1, text_a=3)
+
+
+def read_examples(path, columns, split, labels):
+    return make_examples(read_glue_table(path, columns), columns, split, labels)
 
 
 @pytest.fixture

@@ -1,10 +1,15 @@
+import dataclasses
 import hashlib
+import json
 
 import pytest
 
-from albert_tf.data.fine_tuning.examples import Example, ScoreRange
-from albert_tf.data.fine_tuning.task_table import TASKS, find_task
+from albert_tf.data.fine_tuning.examples import Columns, Example, ScoreRange
+from albert_tf.data.fine_tuning.tables import Table
+from albert_tf.data.fine_tuning.task_table import TASKS, Submission, Task, TaskFile, find_task
 from albert_tf.evaluation.metrics import METRICS
+from albert_tf.kinds import KINDS
+from albert_tf.tasks.fine_tuning.predictions import write_submission
 from albert_tf.tokenization.normalization import normalize_text
 from tests.helpers import refused, shared_path
 from tests.parity.original import read_json
@@ -97,6 +102,44 @@ def test_incomplete_rows_of_qqp_are_skipped_unless_a_test_set_has_them(tmp_path,
         read("qqp", tmp_path, "test")
 
 
+def read_word_in_context(path, columns):
+    """The word stands before the first sentence, as a model reads two texts."""
+    table = Table.read(path)
+    word, first = map(table.columns.index, ("word", columns.text_a))
+    rows = [list(row) for row in table.rows]
+    for row in rows:
+        row[first] = f"{row[word]}: {row[first]}"
+    return dataclasses.replace(table, rows=rows)
+
+
+def test_a_row_of_the_table_holds_for_other_formats(tmp_path, monkeypatch):
+    def wic_file(name, **label):
+        columns = Columns("sentence1", "sentence2", guid="idx", **label)
+        return {"": TaskFile(f"WiC/{name}.jsonl", columns, read_word_in_context)}
+
+    def write_answers(guids, answers):
+        pairs = zip(guids, answers, strict=True)
+        return "".join(f'{{"idx": {guid}, "label": {name.lower()}}}\n' for guid, name in pairs)
+
+    wic = Task(
+        name="wic",
+        labels=("False", "True"),
+        sets={"dev": wic_file("val", label="label"), "test": wic_file("test")},
+        submissions={"": Submission("WiC.jsonl", write_answers)},
+    )
+    monkeypatch.setitem(TASKS, "wic", wic)
+    row = {"word": "bank", "sentence1": "A river bank.", "sentence2": "A big bank.", "idx": 3}
+    write(tmp_path, "WiC/val.jsonl", json.dumps({**row, "label": False}))
+    write(tmp_path, "WiC/test.jsonl", json.dumps(row))
+    texts = ("3", "bank: A river bank.", "A big bank.")
+    assert read("WiC", tmp_path, "dev") == [Example(*texts, "False")]
+    (example,) = read("WiC", tmp_path, "test")
+    assert example == Example(*texts)
+    path = write_submission(str(tmp_path), find_task("wic"), "", [example], ["True"])
+    assert path == f"{tmp_path}/WiC.jsonl"
+    assert (tmp_path / "WiC.jsonl").read_text() == '{"idx": 3, "label": true}\n'
+
+
 @pytest.mark.parametrize("score", ["nan", "inf", "high", "5.1", "-1"])
 def test_malformed_score_is_refused(tmp_path, score):
     header = "index\tsentence1\tsentence2\tscore\n"
@@ -115,7 +158,7 @@ def test_names_in_any_case_and_unknown_ones():
 
 @pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
 def test_every_row_of_the_table_is_complete(task):
-    assert task.metrics or task.trained_as or task.kind == "question_answering"
+    assert task.metrics or KINDS[task.kind].metrics
     assert set(task.metrics) <= set(METRICS)
     assert (task.kind == "regression") == isinstance(task.labels, ScoreRange)
     if task.sets:
@@ -128,4 +171,6 @@ def test_main_metrics_are_the_originals():
     names = ("sst-2", "mrpc", "qqp", "mnli", "qnli", "rte", "wnli", "race", "classification")
     expected = dict.fromkeys(names, "accuracy")
     expected |= {"cola": "matthews_corrcoef", "sts-b": "pearson"}
-    assert {name: find_task(name).metrics[0] for name in expected} == expected
+    tasks = {name: find_task(name) for name in expected}
+    metrics = {name: task.metrics or KINDS[task.kind].metrics for name, task in tasks.items()}
+    assert {name: of_task[0] for name, of_task in metrics.items()} == expected
