@@ -5,6 +5,7 @@ import re
 import runpy
 
 import albert_tf
+from albert_tf.data.fine_tuning.tables import TABLE_FORMATS, table_format_names
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from tests.helpers import ROOT
 
@@ -25,6 +26,15 @@ def test_every_flag_is_in_the_command_reference(tmp_path, monkeypatch):
     assert "\n`--eval_batch_size` integer, from 1 to 1,048,576, default `64` {" in page
     assert "python run_classifier.py" in page
     assert len(list(tmp_path.iterdir())) == 6
+
+
+def test_the_formats_of_tables_are_those_that_are_read():
+    page = (ROOT / "docs" / "fine_tuning.md").read_text()
+    for one in TABLE_FORMATS:
+        suffixes = ", ".join(f"`{suffix}`" for suffix in one.suffixes)
+        (row,) = re.findall(rf"^\| {re.escape(suffixes)}(?:, or .*)? \| .* \|$", page, re.MULTILINE)
+        assert (f"pip install 'albert-tf[{one.extra}]'" in row) == (one.extra is not None)
+    assert f"({table_format_names()})" in (ROOT / "README.md").read_text()
 
 
 def test_the_picture_of_the_readme_is_that_of_the_configs(capsys):

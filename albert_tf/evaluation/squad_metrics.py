@@ -163,9 +163,11 @@ def search_threshold(
     gains = [scores[name] - (not golds[name]) for name in names]
     # The last question of each run of equal odds: the possible cuts.
     ends = np.flatnonzero(np.append(odds[1:] != odds[:-1], True))
-    totals = np.cumsum([sum(not golds[name] for name in names), *gains])[np.append(0, ends + 1)]
+    unanswerable = sum(not golds[name] for name in names)
+    totals = np.cumsum([unanswerable, *gains])  # by the number of questions that are answered
+    cuts = np.append(0, ends + 1)
     thresholds = np.concatenate([[math.nextafter(odds[0], -math.inf)], odds[ends]])
-    return float(thresholds[np.argmax(totals)])
+    return float(thresholds[np.argmax(totals[cuts])])
 
 
 def add_margin(threshold: float, null_odds: QuestionScores) -> float:

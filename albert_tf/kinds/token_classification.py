@@ -21,7 +21,7 @@ from albert_tf.data.fine_tuning.tagged_text import (
 from albert_tf.data.fine_tuning.tags import Span, TagTable, make_tags, tag_words
 from albert_tf.data.fine_tuning.windows import cut_windows
 from albert_tf.errors import InputError
-from albert_tf.evaluation.entities import (
+from albert_tf.evaluation.labelled_spans import (
     ALL,
     ScoredSpan,
     ScoredWord,

@@ -1,7 +1,6 @@
 """Finds the columns of texts and labels in the user's own tables, by their usual names."""
 
 import dataclasses
-import itertools
 import re
 import string
 from collections.abc import Sequence
@@ -13,17 +12,43 @@ from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.errors import InputError
 
 _TEXTS = (
-    *("text_a", "text", "sentence", "sentence1", "sentence_a", "premise", "question", "question1"),
-    *("query", "anchor", "passage", "article", "context", "content", "document", "review", "tweet"),
+    "text_a",
+    "text",
+    "sentence",
+    "sentence1",
+    "sentence_a",
+    "premise",
+    "question",
+    "question1",
+    "query",
+    "anchor",
+    "passage",
+    "article",
+    "context",
+    "content",
+    "document",
+    "review",
+    "tweet",
 )
 _PAIRS = (
-    *(("text_a", "text_b"), ("text", "text_pair"), ("sentence1", "sentence2")),
-    *(("sentence_a", "sentence_b"), ("premise", "hypothesis"), ("question1", "question2")),
-    *(("question", "sentence"), ("question", "answer"), ("question", "passage")),
-    *(("question", "context"), ("query", "passage"), ("query", "document"), ("anchor", "positive")),
+    ("text_a", "text_b"),
+    ("text", "text_pair"),
+    ("sentence1", "sentence2"),
+    ("sentence_a", "sentence_b"),
+    ("premise", "hypothesis"),
+    ("question1", "question2"),
+    ("question", "sentence"),
+    ("question", "answer"),
+    ("question", "passage"),
+    ("question", "context"),
+    ("query", "passage"),
+    ("query", "document"),
+    ("anchor", "positive"),
 )
 _QUESTIONS = (
-    *(("text_a", "text_b"), ("article", "question"), ("passage", "question")),
+    ("text_a", "text_b"),
+    ("article", "question"),
+    ("passage", "question"),
     ("context", "question"),
 )
 _SPANS = ("spans", "ner_tags", "tags")
@@ -93,7 +118,9 @@ def find_label_names(table: Table) -> tuple[str, ...]:
     columns = _label_columns(table)
     if has_label(table):
         vectors = _read_vectors(table)
-        return tuple(map(str, range(len(vectors[0])))) if vectors else ()
+        if vectors is None:
+            return ()
+        return tuple(str(place) for place in range(len(vectors[0])))
     names = tuple(column[len(_LABEL) :] for column in columns)
     for name in names:
         if not name or LABEL_SEPARATOR in name or names.count(name) > 1:
@@ -165,16 +192,21 @@ def _flag(table: Table, number: int, fields: Sequence[Any], place: int) -> int:
 def _read_vectors(table: Table) -> list[list[int]] | None:
     """Returns the labels of all rows if they are vectors of 0 and 1, of one length, also as text."""
     column = table.columns.index(_find_label(table, False))
-    vectors = []
-    for row in table.rows:
-        cell = row[column]
-        if isinstance(cell, str) and _VECTOR.fullmatch(cell.strip()):
-            cell = re.findall(r"[01]", cell)
-        if not isinstance(cell, list):
-            return None
-        vectors.append([_FLAGS.get(str(value).lower()) for value in cell])
-    is_vector = len({len(vector) for vector in vectors}) == 1 and len(vectors[0]) > 1
-    return vectors if is_vector and None not in itertools.chain(*vectors) else None
+    vectors = [_read_vector(row[column]) for row in table.rows]
+    if None in vectors:
+        return None
+    lengths = {len(vector) for vector in vectors}
+    return vectors if len(lengths) == 1 and lengths.pop() > 1 else None
+
+
+def _read_vector(cell: Any) -> list[int] | None:
+    """Returns a vector of 0 and 1; None if a cell is anything else."""
+    if isinstance(cell, str) and _VECTOR.fullmatch(cell.strip()):
+        cell = re.findall(r"[01]", cell)
+    if not isinstance(cell, list):
+        return None
+    flags = [_FLAGS.get(str(value).lower()) for value in cell]
+    return None if None in flags else flags
 
 
 def _find_texts(table: Table, pairs: Sequence[tuple[str, str]]) -> tuple[str, str | None]:

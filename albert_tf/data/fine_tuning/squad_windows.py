@@ -60,8 +60,12 @@ class SquadWindows(WindowFeatures):
             padded[mask] = values[tokens]
             return padded
 
-        token_columns = self.token_starts, self.token_ends, self.token_is_max_context
-        return Windows(self.example_indices[rows], *map(pad, token_columns))
+        return Windows(
+            example_indices=self.example_indices[rows],
+            token_starts=pad(self.token_starts),
+            token_ends=pad(self.token_ends),
+            token_is_max_context=pad(self.token_is_max_context),
+        )
 
 
 def encode_windows(
@@ -75,14 +79,19 @@ def encode_windows(
 
     `max_seq_length` is `max_query_length` + 4 or more, so that a token of the passage fits.
     """
-    rule = max_seq_length, doc_stride, max_query_length
     parts = []
     with (
         tf.device("CPU"),
         Progress("making windows", "windows", delay=SECONDS_WITHOUT_PROGRESS) as progress,
     ):
         for chunk in chunks([example.context for example in examples]):
-            part = _encode_chunk(examples[chunk], tokenizer, *rule)
+            part = _encode_chunk(
+                examples[chunk],
+                tokenizer,
+                max_seq_length=max_seq_length,
+                doc_stride=doc_stride,
+                max_query_length=max_query_length,
+            )
             part["example_indices"] += chunk.start
             parts.append(part)
             progress.update(len(part["lengths"]))
@@ -115,22 +124,24 @@ def _encode_chunk(
     )
 
     answers = [None if example.is_impossible else example.found_answer for example in examples]
-    places = tokens == _find_tokens(answers, passages)[:, windows.example_indices, None]
-    holds_answer = places.any(axis=2).all(axis=0)  # (W,)
+    first_tokens, last_tokens = _find_tokens(answers, passages)[:, windows.example_indices]  # (W,)
+    is_first, is_last = tokens == first_tokens[:, None], tokens == last_tokens[:, None]  # (W, S)
+    holds_answer = is_first.any(axis=1) & is_last.any(axis=1)  # (W,)
     without_answer = [
         0 if example.is_impossible or answer else UNKNOWN_POSITION
         for example, answer in zip(examples, answers, strict=True)
     ]
     absent = np.array(without_answer, int)[windows.example_indices]
-    starts, ends = np.where(holds_answer, places.argmax(axis=2), absent)
     mask = inputs["input_mask"] > 0
-    indices, *token_columns = windows
-    fields = indices, *(values[mask] for values in token_columns)
-    labels = starts, ends, ~holds_answer & (absent == 0)
     arrays = {
         **strip_padding(inputs),
-        **dict(zip(Windows._fields, fields, strict=True)),
-        **dict(zip(_LABELS, labels, strict=True)),
+        "example_indices": windows.example_indices,
+        "token_starts": windows.token_starts[mask],
+        "token_ends": windows.token_ends[mask],
+        "token_is_max_context": windows.token_is_max_context[mask],
+        "start_positions": np.where(holds_answer, is_first.argmax(axis=1), absent),
+        "end_positions": np.where(holds_answer, is_last.argmax(axis=1), absent),
+        "is_impossible": ~holds_answer & (absent == 0),
     }
     return {name: values.astype(np.int32) for name, values in arrays.items()}
 

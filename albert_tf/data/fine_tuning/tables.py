@@ -278,6 +278,12 @@ _FOLDER = TableFormat(
 )
 
 
+def table_format_names() -> str:
+    """Lists the formats of files, for help and documentation."""
+    *names, last = (one.name for one in TABLE_FORMATS)
+    return f"{', '.join(names)} or {last}"
+
+
 def _format_of(path: str) -> TableFormat | None:
     """Returns the format that the name of a file says, or that of a folder."""
     if tf.io.gfile.isdir(path):

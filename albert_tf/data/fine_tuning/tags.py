@@ -166,14 +166,14 @@ class TagTable:
             raise InputError(f"labels: received no {', '.join(missing)}; expected all tags")
         word_tags = np.zeros((len(labels), 2, 2), np.int32)
         for number, label in enumerate(labels):
-            for place, prefix in prefixes.items():
-                word_tags[(number, *map(int, place))] = tags.index(f"{prefix}-{label}")
+            for (is_first, is_last), prefix in prefixes.items():
+                word_tags[number, int(is_first), int(is_last)] = tags.index(f"{prefix}-{label}")
         return cls(
-            labels,
-            np.array([labels.index(name) if name else -1 for _, name in parts], np.int32),
-            np.array([prefix in ("B", "S") for prefix, _ in parts]),
-            np.array([prefix in ("E", "S") for prefix, _ in parts]),
-            word_tags,
+            labels=labels,
+            label_ids=np.array([labels.index(name) if name else -1 for _, name in parts], np.int32),
+            opens=np.array([prefix in ("B", "S") for prefix, _ in parts]),
+            closes=np.array([prefix in ("E", "S") for prefix, _ in parts]),
+            word_tags=word_tags,
         )
 
 

@@ -122,54 +122,151 @@ def cut_windows(
     lengths = passages.ids.row_lengths()
     # Number of tokens before the passage.
     heads = tf.ones_like(lengths) if question_ids is None else question_ids.row_lengths() + 2
-    sizes = tf.cast(max_seq_length, tf.int64) - heads - 1
-    steps = tf.minimum(sizes, tf.cast(doc_stride, tf.int64))
-    rest = tf.maximum(lengths - sizes, tf.zeros_like(lengths))
-    counts = 1 - tf.math.floordiv(-rest, steps)
-    examples, numbers = places_in_rows(tf.pad(tf.cumsum(counts), [[1, 0]]))  # (W,)
-
-    begins = numbers * tf.gather(steps, examples)
-    ends = tf.minimum(begins + tf.gather(sizes, examples), tf.gather(lengths, examples))
-    first_lengths = tf.gather(heads, examples)[:, None]  # (W, 1)
-    totals = first_lengths + (ends - begins)[:, None] + 1
-    # No passage at all is cut like an empty one.
-    longest = tf.reduce_max(tf.pad(totals, [[0, 1], [0, 0]], constant_values=1))
-    positions = tf.range(longest)  # (S,)
-    is_passage = (positions >= first_lengths) & (positions < totals - 1)  # (W, S)
-    passage_starts = tf.gather(passages.ids.row_starts(), examples) + begins
-    # Indices into the tokens of all passages and one more after the last.
-    none = tf.size(passages.ids.values, tf.int64)
-    tokens = tf.where(is_passage, passage_starts[:, None] + positions - first_lengths, none)
+    plan = _plan_windows(lengths, heads, max_seq_length, doc_stride)
+    layout = _lay_out(plan, heads)
+    tokens = _find_tokens(passages.ids, plan, layout)
 
     def token_values(values: tf.Tensor) -> tf.Tensor:
         return tf.gather(tf.pad(values, [[0, 1]]), tokens)  # (W, S)
 
-    is_sep = (positions == first_lengths - 1) | (positions == totals - 1)
-    others = tf.where(positions == 0, cls_id, tf.where(is_sep, sep_id, 0))
-    mask = positions < totals
-    if question_ids is None:
-        is_second = tf.zeros_like(mask)
-    else:
-        is_second = mask & (positions >= first_lengths)
-        is_question = (positions > 0) & (positions < first_lengths - 1)
-        questions = tf.gather(question_ids.row_starts(), examples)[:, None] + positions - 1
-        question_tokens = tf.gather(
-            tf.pad(question_ids.values, [[0, 1]]), tf.where(is_question, questions, 0)
-        )
-        others = tf.where(is_question, question_tokens, others)
-    best = token_values(_find_max_context(passages.ids, lengths, sizes, steps, counts))
+    other_ids = _other_ids(layout, plan.texts, cls_id, sep_id, question_ids)
+    is_second = tf.zeros_like(layout.mask) if question_ids is None else layout.is_second
     inputs = {
-        "input_ids": token_values(passages.ids.values) + others,
-        "input_mask": tf.cast(mask, tf.int32),
+        "input_ids": token_values(passages.ids.values) + other_ids,
+        "input_mask": tf.cast(layout.mask, tf.int32),
         "segment_ids": tf.cast(is_second, tf.int32),
     }
+    best = token_values(_find_max_context(passages.ids, plan))
     windows = Windows(
-        examples,
+        example_indices=plan.texts,
         token_starts=token_values(passages.starts.values),
         token_ends=token_values(passages.ends.values),
-        token_is_max_context=is_passage & (best == numbers[:, None]),
+        token_is_max_context=layout.is_passage & (best == plan.numbers[:, None]),
     )
     return inputs, windows, tokens
+
+
+class _Plan(NamedTuple):
+    """Which part of which of B texts each of W windows shows, int64 each.
+
+    Attributes:
+        lengths: number of tokens of each text, (B,).
+        sizes: the most tokens of it that one window shows, (B,).
+        steps: distance of the starts of neighbouring windows, (B,).
+        counts: number of windows of each text, (B,).
+        texts: the text of each window, (W,).
+        numbers: the number of each window among those of its text, (W,).
+        begins: the first token of the text that it shows, (W,).
+        ends: the token after the last, (W,).
+    """
+
+    lengths: tf.Tensor
+    sizes: tf.Tensor
+    steps: tf.Tensor
+    counts: tf.Tensor
+    texts: tf.Tensor
+    numbers: tf.Tensor
+    begins: tf.Tensor
+    ends: tf.Tensor
+
+
+def _plan_windows(
+    lengths: tf.Tensor,
+    heads: tf.Tensor,
+    max_seq_length: int | tf.Tensor,
+    doc_stride: int | tf.Tensor,
+) -> _Plan:
+    """Plans the windows of texts with so many tokens, after so many others, int64 (B,) each."""
+    sizes = tf.cast(max_seq_length, tf.int64) - heads - 1
+    steps = tf.minimum(sizes, tf.cast(doc_stride, tf.int64))
+    rest = tf.maximum(lengths - sizes, tf.zeros_like(lengths))
+    counts = 1 - tf.math.floordiv(-rest, steps)
+    texts, numbers = places_in_rows(tf.pad(tf.cumsum(counts), [[1, 0]]))
+    begins = numbers * tf.gather(steps, texts)
+    ends = tf.minimum(begins + tf.gather(sizes, texts), tf.gather(lengths, texts))
+    return _Plan(
+        lengths=lengths,
+        sizes=sizes,
+        steps=steps,
+        counts=counts,
+        texts=texts,
+        numbers=numbers,
+        begins=begins,
+        ends=ends,
+    )
+
+
+class _Layout(NamedTuple):
+    """What stands where in W windows, padded to S.
+
+    Attributes:
+        positions: int64 (S,).
+        heads: number of tokens before the passage, int64 (W, 1).
+        totals: number of all tokens, int64 (W, 1).
+    """
+
+    positions: tf.Tensor
+    heads: tf.Tensor
+    totals: tf.Tensor
+
+    @property
+    def mask(self) -> tf.Tensor:
+        """Whether there is a token, bool (W, S), as the others are."""
+        return self.positions < self.totals
+
+    @property
+    def is_second(self) -> tf.Tensor:
+        """Whether it is behind the head: a token of the passage, or the last [SEP]."""
+        return self.mask & (self.positions >= self.heads)
+
+    @property
+    def is_passage(self) -> tf.Tensor:
+        """Whether it is a token of the passage."""
+        return (self.positions >= self.heads) & (self.positions < self.totals - 1)
+
+    @property
+    def is_question(self) -> tf.Tensor:
+        """Whether it is a token of the question."""
+        return (self.positions > 0) & (self.positions < self.heads - 1)
+
+    @property
+    def is_sep(self) -> tf.Tensor:
+        """Whether it is [SEP], if it is not [CLS]."""
+        return (self.positions == self.heads - 1) | (self.positions == self.totals - 1)
+
+
+def _lay_out(plan: _Plan, heads: tf.Tensor) -> _Layout:
+    """Lays windows out, given the number of tokens before each passage, int64 (B,)."""
+    heads = tf.gather(heads, plan.texts)[:, None]  # (W, 1)
+    totals = heads + (plan.ends - plan.begins)[:, None] + 1
+    # No passage at all is cut like an empty one.
+    longest = tf.reduce_max(tf.pad(totals, [[0, 1], [0, 0]], constant_values=1))
+    return _Layout(tf.range(longest), heads, totals)
+
+
+def _find_tokens(ids: tf.RaggedTensor, plan: _Plan, layout: _Layout) -> tf.Tensor:
+    """Returns the index of each token among those of all passages, and of others their number."""
+    starts = tf.gather(ids.row_starts(), plan.texts) + plan.begins
+    outside = tf.size(ids.values, tf.int64)
+    indices = starts[:, None] + layout.positions - layout.heads
+    return tf.where(layout.is_passage, indices, outside)  # (W, S)
+
+
+def _other_ids(
+    layout: _Layout,
+    texts: tf.Tensor,
+    cls_id: int | tf.Tensor,
+    sep_id: int | tf.Tensor,
+    question_ids: tf.RaggedTensor | None,
+) -> tf.Tensor:
+    """Returns the ids around the passages, int32 (W, S); 0 for the passage and for padding."""
+    others = tf.where(layout.positions == 0, cls_id, tf.where(layout.is_sep, sep_id, 0))
+    if question_ids is None:
+        return others
+    tokens = tf.gather(question_ids.row_starts(), texts)[:, None] + layout.positions - 1
+    tokens = tf.where(layout.is_question, tokens, 0)
+    questions = tf.gather(tf.pad(question_ids.values, [[0, 1]]), tokens)
+    return tf.where(layout.is_question, questions, others)
 
 
 # Operation by operation, a short text takes ten times as long.
@@ -185,24 +282,29 @@ def cut_into_arrays(
 ) -> tuple[dict[str, np.ndarray], Windows, np.ndarray]:
     """Does what `cut_windows` does outside of graphs, but a passage without tokens gets no window."""
     # As tensors, since each number would have a graph of its own.
-    rule = map(tf.constant, (tokenizer.cls_id, tokenizer.sep_id, max_seq_length, doc_stride))
-    cut = _cut_windows(passages, *rule, question_ids)
+    cut = _cut_windows(
+        passages,
+        cls_id=tf.constant(tokenizer.cls_id),
+        sep_id=tf.constant(tokenizer.sep_id),
+        max_seq_length=tf.constant(max_seq_length),
+        doc_stride=tf.constant(doc_stride),
+        question_ids=question_ids,
+    )
     has_passage = np.any(cut[-1] < tf.size(passages.ids.values, tf.int64), axis=1)
     return tf.nest.map_structure(lambda tensor: tensor.numpy()[has_passage], cut)
 
 
-def _find_max_context(passages: tf.RaggedTensor, *cut: tf.Tensor) -> tf.Tensor:
-    """Returns the number of the window with most context around each token, int64 (tokens,).
-
-    `cut` are, int64 (B,) each, the lengths of the passages, the greatest length of a window, the distance
-    of the starts of two windows, and the number of windows.
-    """
+def _find_max_context(passages: tf.RaggedTensor, plan: _Plan) -> tf.Tensor:
+    """Returns the number of the window with most context around each token, int64 (tokens,)."""
     rows, tokens = places_in_rows(passages.row_splits)
     tokens = tokens[:, None]  # (tokens, 1)
     # As many windows as can hold a token, up to the last that begins at or before it.
-    _, sizes, steps, _ = cut
-    overlap = tf.reduce_max(tf.pad(-tf.math.floordiv(-sizes, steps), [[0, 1]], constant_values=1))
-    lengths, sizes, steps, counts = (tf.gather(values, rows)[:, None] for values in cut)
+    overlaps = -tf.math.floordiv(-plan.sizes, plan.steps)
+    overlap = tf.reduce_max(tf.pad(overlaps, [[0, 1]], constant_values=1))
+    lengths, sizes, steps, counts = (
+        tf.gather(values, rows)[:, None]
+        for values in (plan.lengths, plan.sizes, plan.steps, plan.counts)
+    )
     windows = tf.math.floordiv(tokens, steps) + tf.range(1 - overlap, 1)  # (tokens, overlap)
     begins = windows * steps
     ends = tf.minimum(begins + sizes, lengths)

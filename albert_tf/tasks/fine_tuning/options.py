@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal, Self
 
-from albert_tf.data.fine_tuning.tables import ColumnNames
+from albert_tf.data.fine_tuning.tables import ColumnNames, table_format_names
 from albert_tf.data.fine_tuning.task_table import (
     OWN_TASK,
     RACE_TASK,
@@ -78,8 +78,8 @@ class FineTuningOptions(KindOptions, ColumnNames, ExportOptions, TrainingOptions
         "Read files in the original format, or TensorFlow Datasets.", "files"
     )
     train_file: str | None = option(
-        "File to train on, for a --task_name without files of its own: CSV, TSV or Parquet with names of "
-        "columns, JSON lines, a folder of datasets, CoNLL, or SQuAD's JSON.",
+        "File to train on, for a --task_name without files of its own: a table with names of columns "
+        f"({table_format_names()}), a folder of datasets, CoNLL, or SQuAD's JSON.",
         None,
     )
     dev_file: str | None = option(

@@ -175,27 +175,43 @@ def score_entities(
     return {**scores, ALL: _score(*(counts.total() for counts in (right, made, true)))}
 
 
+# Number of a text, limits and label of a span.
+_Place = tuple[int, int, int, str]
+
+
 def _places(
     texts: Sequence[TaggedText], spans: Sequence[Sequence[Span]], table: TagTable
-) -> set[tuple[int, int, int, str]]:
-    """Returns the spans of texts as the text, the limits and the label of each."""
-    places, tags, text_numbers = set(), [], []
-    for number, (text, text_spans) in enumerate(zip(texts, spans, strict=True)):
-        if text.words is None:
-            places.update((number, *span) for span in text_spans)
-        else:
-            tags.append(tag_words(*np.array(text.words).T, text_spans, table))
-            text_numbers.append(np.full(len(text.words), number))
-    if tags:
-        text_numbers = np.concatenate(text_numbers)
-        firsts, lasts, label_ids = map(
-            np.asarray, find_spans(np.concatenate(tags), text_numbers, table)
-        )
-        labels = [table.labels[label_id] for label_id in label_ids]
-        places.update(
-            zip(text_numbers[firsts].tolist(), firsts.tolist(), lasts.tolist(), labels, strict=True)
-        )
-    return places
+) -> set[_Place]:
+    """Returns where the spans of texts are."""
+    numbered = list(enumerate(zip(texts, spans, strict=True)))
+    in_characters = {
+        (number, *span)
+        for number, (text, text_spans) in numbered
+        if text.words is None
+        for span in text_spans
+    }
+    with_words = [
+        (number, text, text_spans)
+        for number, (text, text_spans) in numbered
+        if text.words is not None
+    ]
+    return in_characters | _places_in_words(with_words, table)
+
+
+def _places_in_words(
+    texts: Sequence[tuple[int, TaggedText, Sequence[Span]]], table: TagTable
+) -> set[_Place]:
+    """Returns where the spans of texts that are given as words are, in words of all these texts."""
+    if not texts:
+        return set()
+    tags = [tag_words(*np.array(text.words).T, spans, table) for _, text, spans in texts]
+    numbers = np.repeat([number for number, _, _ in texts], [len(part) for part in tags])
+    found = find_spans(np.concatenate(tags), numbers, table)
+    firsts, lasts, label_ids = (values.numpy().tolist() for values in found)
+    return {
+        (int(numbers[first]), first, last, table.labels[label_id])
+        for first, last, label_id in zip(firsts, lasts, label_ids, strict=True)
+    }
 
 
 def _score(right: int, made: int, true: int) -> EntityScores:

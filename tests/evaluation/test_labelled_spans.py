@@ -5,7 +5,7 @@ from seqeval.metrics import classification_report
 from albert_tf.data.fine_tuning.tagged_text import TaggedText
 from albert_tf.data.fine_tuning.tags import Span, TagTable, make_tags, tag_words
 from albert_tf.data.fine_tuning.windows import Words
-from albert_tf.evaluation.entities import ALL, ScoredSpan, predict_spans, score_entities
+from albert_tf.evaluation.labelled_spans import ALL, ScoredSpan, predict_spans, score_entities
 
 TAGS = make_tags(["X", "Y"])
 
