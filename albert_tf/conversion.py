@@ -9,7 +9,6 @@ from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from albert_tf import files, folders
 from albert_tf._version import __version__
@@ -140,7 +139,7 @@ def save_model(
     tensors = {name: tensor.astype(dtype) for name, tensor in tensors.items()}
     with folders.replace_folder(directory.rstrip("/")) as incomplete:
         weights = os.path.join(incomplete, WEIGHTS_FILE)
-        tf.io.gfile.makedirs(incomplete)
+        files.make_folders(incomplete)
         write_tensors(weights, tensors)
         card = _model_card(model, config.to_dict(), dtype)
         files.write_text(os.path.join(incomplete, CARD_FILE), card)

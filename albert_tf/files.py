@@ -1,75 +1,81 @@
 """Reading and writing of files, on local disks and all file systems of `tf.io.gfile`.
 
 A file that cannot be read or is not as expected raises `InputError`, one that cannot be written
-`StoppedError`. Both name the file, and the line where there is one. Files are written under a name that
-ends in `.incomplete` and renamed when complete, so that no other name is ever half-written.
+`StoppedError`. Both name the file, and the line where there is one. What a file is, its first bytes say
+(`file_kinds`); it is written under another name until it is complete (`unfinished`).
 """
 
-import contextlib
-import glob
 import hashlib
 import io
+import itertools
 import json
-import os
-import re
 import sys
-import textwrap
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from albert_tf.errors import InputError, StoppedError, warn
-from albert_tf.lazy import LazyModule
+from albert_tf import file_systems
+from albert_tf.errors import InputError, warn
+from albert_tf.file_kinds import decompress, describe, refuse_archive, refuse_binary, refuse_pointer
 
-tf = LazyModule("tensorflow")
-
-INCOMPLETE = ".incomplete"
+# The other modules reach the file systems through this one.
+from albert_tf.file_systems import as_path as as_path
+from albert_tf.file_systems import escape as escape
+from albert_tf.file_systems import exists as exists
+from albert_tf.file_systems import explain_unreadable as explain_unreadable
+from albert_tf.file_systems import for_tensorflow as for_tensorflow
+from albert_tf.file_systems import is_folder as is_folder
+from albert_tf.file_systems import list_names as list_names
+from albert_tf.file_systems import make_folders as make_folders
+from albert_tf.file_systems import matches as matches
+from albert_tf.file_systems import open_file as open_file
+from albert_tf.file_systems import reason as reason
+from albert_tf.file_systems import refuse_for_tensorflow as refuse_for_tensorflow
+from albert_tf.file_systems import refuse_other_than_utf8 as refuse_other_than_utf8
+from albert_tf.file_systems import remove as remove
+from albert_tf.file_systems import rename as rename
+from albert_tf.file_systems import walk as walk
+from albert_tf.pipes import readable
+from albert_tf.pipes import refuse_pipe as refuse_pipe
+from albert_tf.unfinished import INCOMPLETE as INCOMPLETE
+from albert_tf.unfinished import explain_refusal as explain_refusal
+from albert_tf.unfinished import remove_unfinished as remove_unfinished
+from albert_tf.unfinished import write_atomically as write_atomically
+from albert_tf.unfinished import write_once as write_once
+from albert_tf.unfinished import write_together as write_together
 
 _CHUNK_BYTES = 1 << 20
 # A binary file might be a single line and fill the memory.
 _MAX_LINE_BYTES = 1 << 26
-
-# What a file that is not UTF-8 may be, by its first bytes.
-_OTHER_FILES = {
-    b"PAR1": "a Parquet file",
-    b"PK\x03\x04": "a zip archive or a document of an office program",
-    b"\x1f\x8b": "a file of gzip",
-    b"BZh": "a file of bzip2",
-    b"\xfd7zXZ": "a file of xz",
-    b"\xff\xfe": "UTF-16 text",
-    b"\xfe\xff": "UTF-16 text",
-}
-
-# Length of a library's message within one of ours.
-_MAX_REASON_LENGTH = 200
-
-
-def as_path(path: str | os.PathLike[str]) -> str:
-    """Returns a path as the file system has it: of `~/models` that in the user's home."""
-    path = os.fspath(path)
-    return os.path.expanduser(path) if "/" in path else path
+# Of the first bytes of a file, by which it is told what it is.
+_HEAD_BYTES = 1024
 
 
 def expand_globs(patterns: Sequence[str]) -> list[str]:
-    """Returns the files that match, sorted within each pattern, each file once."""
+    """Returns the files that match, sorted within each pattern, each file once.
+
+    Unfinished ones are left out, unless the pattern is the name of one.
+    """
     found: dict[str, None] = {}
     for pattern in patterns:
-        if tf.io.gfile.isdir(pattern):
+        if is_folder(pattern):
             raise InputError(f"'{pattern}' is a folder; expected files, e.g. '{pattern}/*'")
         # A file's own name may hold the characters of patterns, as in `text[1].txt`.
-        names = [pattern] if tf.io.gfile.exists(pattern) else tf.io.gfile.glob(pattern)
-        # TensorFlow puts `./` before the names in the current folder.
-        names = [name.removeprefix("./") for name in names]
-        matches = sorted(name for name in names if not tf.io.gfile.isdir(name))
-        if not matches:
+        if exists(pattern):
+            found[pattern] = None
+            continue
+        names = file_systems.find(pattern)
+        whole = [name for name in names if not name.endswith(INCOMPLETE) and not is_folder(name)]
+        if not whole:
             raise InputError(f"no file matches '{pattern}'")
-        found.update(dict.fromkeys(matches))
+        found.update(dict.fromkeys(whole))
     return list(found)
 
 
-def matches(folder: str, pattern: str) -> list[str]:
-    """Returns the paths in a folder that match a pattern, sorted. `[` in the folder's name is itself."""
-    return sorted(tf.io.gfile.glob(os.path.join(glob.escape(folder), pattern)))
+def status(path: str) -> file_systems.Status:
+    """Returns the size and time of a file."""
+    refuse_folder(path)
+    with explain_unreadable(path):
+        return file_systems.status(readable(path))
 
 
 def read_bytes(path: str) -> bytes:
@@ -78,12 +84,37 @@ def read_bytes(path: str) -> bytes:
 
 
 def read_chunks(path: str) -> Iterator[bytes]:
-    """Yields the content of a file in chunks of a megabyte."""
+    """Yields the content of a file in chunks of a megabyte. A pointer of git-lfs is refused."""
     path = as_path(path)
     refuse_folder(path)
-    with explain_unreadable(path), tf.io.gfile.GFile(path, "rb") as file:
-        while chunk := file.read(_CHUNK_BYTES):
+    with explain_unreadable(path), open_file(readable(path), "rb") as file:
+        chunk = file.read(_CHUNK_BYTES)
+        refuse_pointer(chunk, path)
+        while chunk:
             yield chunk
+            chunk = file.read(_CHUNK_BYTES)
+
+
+def read_content(path: str) -> Iterator[bytes]:
+    """Yields the content of a file in chunks, decompressed if it is compressed."""
+    return decompress(read_chunks(path), path)
+
+
+def read_head(path: str) -> bytes:
+    """Returns the first bytes of a file."""
+    return next(read_chunks(path), b"")[:_HEAD_BYTES]
+
+
+def describe_file(path: str) -> str:
+    """Returns what a file is by its first bytes, e.g. `a file of gzip`; nothing of text and others."""
+    return describe(read_head(path))
+
+
+def refuse_packed(path: str) -> None:
+    """Raises `InputError` for a pipe, an archive, a compressed file or a pointer of git-lfs."""
+    refuse_pipe(path)
+    if exists(path) and not is_folder(path):
+        refuse_archive(read_head(path), path)
 
 
 def sha256(path: str) -> str:
@@ -99,7 +130,7 @@ def read_lines(path: str) -> Iterator[tuple[int, str]]:
 
     Lines end in `\n` or `\r\n`, which are removed, as well as a byte-order mark at the start.
     """
-    return decode_lines(read_chunks(path), path, decode_strictly)
+    return decode_lines(read_content(path), path, decode_strictly)
 
 
 def decode_lines(
@@ -107,8 +138,18 @@ def decode_lines(
 ) -> Iterator[tuple[int, str]]:
     """Yields the lines of chunks of bytes like `read_lines`.
 
-    `decode` returns the text of a line, given its bytes and its place.
+    `decode` returns the text of a line, given its bytes and its place. Content that begins like that of
+    a file that is no text is refused.
     """
+    chunks = iter(chunks)
+    first = next(chunks, b"")
+    refuse_binary(first[:_HEAD_BYTES], f"{path}, line 1")
+    yield from _decode_lines(itertools.chain([first], chunks), path, decode)
+
+
+def _decode_lines(
+    chunks: Iterable[bytes], path: str, decode: Callable[[bytes, str], str]
+) -> Iterator[tuple[int, str]]:
     for number, line in enumerate(_split_lines(chunks, path), start=1):
         text = decode(line, f"{path}, line {number}")
         if number == 1:
@@ -148,7 +189,7 @@ def wrong_line_ends(place: str) -> str:
 
 def refuse_folder(path: str) -> None:
     """Raises `InputError` for a folder, which TensorFlow reads as an empty file."""
-    if tf.io.gfile.isdir(path):
+    if is_folder(path):
         raise InputError(f"{path}: a folder; expected a file")
 
 
@@ -157,9 +198,6 @@ def decode_strictly(line: bytes, place: str) -> str:
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:
-        for start, what in _OTHER_FILES.items():
-            if line.startswith(start):
-                raise InputError(f"{place}: begins like {what}; expected UTF-8 text") from error
         raise InputError(
             f"{place}: byte {error.start + 1} is 0x{line[error.start]:02x}, "
             "which is not UTF-8; convert the file, e.g. with iconv"
@@ -168,7 +206,10 @@ def decode_strictly(line: bytes, place: str) -> str:
 
 def read_json(path: str, expected: str = "") -> Any:
     """Returns the value in a JSON file; `expected` is its layout, as text for messages."""
-    return parse_json(read_bytes(path), path, expected=expected)
+    content = b"".join(read_content(path))
+    if not content.startswith((b"\xff\xfe", b"\xfe\xff")):  # JSON in UTF-16 is read
+        refuse_binary(content[:_HEAD_BYTES], f"{path}, line 1")
+    return parse_json(content, path, expected=expected)
 
 
 def parse_json(text: str | bytes, path: str, line: int | None = None, expected: str = "") -> Any:
@@ -207,10 +248,10 @@ def read_json_lines(path: str) -> list[Any]:
 
     Damaged lines, such as those that a full disk leaves, are left out with a warning.
     """
-    if not tf.io.gfile.exists(path):
+    if not exists(path):
         return []
     values = []
-    for number, line in decode_lines(
+    for number, line in _decode_lines(
         read_chunks(path), path, lambda line, _: line.decode("utf-8", "replace")
     ):
         try:
@@ -232,7 +273,7 @@ def write_text(path: str, text: str) -> None:
 
 def write_bytes(path: str, content: bytes) -> None:
     """Writes a file, atomically."""
-    with write_atomically(path) as incomplete, tf.io.gfile.GFile(incomplete, "wb") as file:
+    with write_atomically(path) as incomplete, open_file(incomplete, "wb") as file:
         file.write(content)
 
 
@@ -243,101 +284,9 @@ def write_picture(path: str, figure: Any) -> None:
     write_bytes(path, content.getvalue())
 
 
-def _errors() -> tuple[type[Exception], ...]:
-    """Returns what operations on files raise: Python's errors, and `tf.io.gfile`'s."""
-    return OSError, tf.errors.OpError
-
-
 def make_directory(path: str) -> None:
     """Makes a folder and its parents if they are missing."""
     try:
-        tf.io.gfile.makedirs(path)
-    except _errors() as error:
+        make_folders(path)
+    except file_systems.errors() as error:
         raise InputError(f"cannot make the folder '{path}': {reason(error)}") from error
-
-
-@contextlib.contextmanager
-def write_atomically(path: str) -> Iterator[str]:
-    """Yields a path to write a file or folder to, and renames it to `path` on success.
-
-    After an exception, what was written is removed and `path` is unchanged.
-    """
-    path = as_path(path)
-    incomplete = path.rstrip("/") + INCOMPLETE
-    with explain_refusal(path):
-        remove(incomplete)
-        try:
-            yield incomplete
-            tf.io.gfile.rename(incomplete, path, overwrite=True)
-        finally:
-            remove(incomplete)
-
-
-def write_once(path: str, write: Callable[..., None], *content: Any) -> None:
-    """Calls `write(name, *content)`, and renames the file of that name to `path`, unless it exists.
-
-    So another process may be writing the same file, such as a worker that was taken for dead.
-    """
-    if tf.io.gfile.exists(path):
-        return
-    own = f"{path}-{uuid.uuid4().hex}{INCOMPLETE}"
-    write(own, *content)
-    with explain_refusal(path):
-        tf.io.gfile.rename(own, path, overwrite=True)
-
-
-@contextlib.contextmanager
-def write_together(paths: Sequence[str]) -> Iterator[str]:
-    """Yields a folder to write files in, and moves them on success to `paths`, in this order."""
-    folder = paths[-1] + INCOMPLETE
-    with explain_refusal(paths[-1]):
-        remove(folder)
-        try:
-            tf.io.gfile.makedirs(folder)
-            yield folder
-            for path in paths:
-                incomplete = os.path.join(folder, os.path.basename(path))
-                tf.io.gfile.rename(incomplete, path, overwrite=True)
-        finally:
-            remove(folder)
-
-
-@contextlib.contextmanager
-def explain_unreadable(path: str) -> Iterator[None]:
-    """Turns an error of the file system into an `InputError` that names the file."""
-    try:
-        yield
-    except _errors() as error:
-        raise InputError(f"{path}: cannot be read: {reason(error)}") from error
-
-
-@contextlib.contextmanager
-def explain_refusal(path: str) -> Iterator[None]:
-    """Turns an error of the file system into a `StoppedError` that names the file."""
-    try:
-        yield
-    except _errors() as error:
-        # What the user named.
-        path = path.replace(INCOMPLETE, "")
-        raise StoppedError(f"{path}: cannot be written: {reason(error)}") from error
-
-
-def remove(path: str) -> None:
-    """Removes a file, or a folder with its content, if it exists."""
-    if tf.io.gfile.isdir(path):
-        tf.io.gfile.rmtree(path)
-    elif tf.io.gfile.exists(path):
-        tf.io.gfile.remove(path)
-
-
-def reason(error: Exception) -> str:
-    """Returns the reason of an error of TensorFlow or the file system, without path and stack."""
-    message = getattr(error, "strerror", None) or getattr(error, "message", None) or str(error)
-    # gRPC appends many lines about the state of the connection.
-    message = message.split("\nAdditional GRPC error information")[0]
-    if message.startswith("Graph execution error"):
-        # Between the lines of Python that made the operator, and the operator's name.
-        message = message.split("\n\t [[")[0].rpartition("\n\n")[2]
-    # Where in the graph it happened, as in "{{function_node __inference_f_1}} reason".
-    message = re.sub(r"\{\{function_node .*?\}\} ", "", message)
-    return textwrap.shorten(message.split(";")[-1], _MAX_REASON_LENGTH, placeholder=" ...")

@@ -5,43 +5,40 @@ import os
 import socket
 from collections.abc import Iterator
 
-from albert_tf import files
+from albert_tf import file_systems, files
 from albert_tf.errors import InputError
-from albert_tf.lazy import LazyModule
-
-tf = LazyModule("tensorflow")
 
 try:
     import fcntl
 except ImportError:  # on Windows
     fcntl = None
 
-_LOCK = ".lock"
+LOCK = ".lock"
 _PREVIOUS = ".previous"
+_TRAINING = "is training in this folder; wait until it has ended, or use another folder"
 
 
 @contextlib.contextmanager
-def lock_folder(path: str) -> Iterator[None]:
+def lock_folder(path: str, reason: str = _TRAINING) -> Iterator[None]:
     """Holds the lock of an existing folder, which only one process at a time can hold.
 
+    `reason` says, after the name of the process that holds it, what it does and what to do about it.
     The kernel releases the lock when its owner ends, in whatever way. On Windows, and on file systems
     without locks, e.g. object stores such as gs://, nothing is locked.
     """
-    if "://" in path or fcntl is None:
+    if file_systems.is_remote(path) or fcntl is None:
         yield
         return
-    name = os.path.join(path, _LOCK)
+    name = os.path.join(path, LOCK)
     with contextlib.ExitStack() as stack:
         with files.explain_refusal(name):
-            file = stack.enter_context(open(name, "ab+", buffering=0))
+            file = stack.enter_context(open(file_systems.native(name), "ab+", buffering=0))
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 file.seek(0)
-                raise InputError(
-                    f"{path}: {file.read().decode().strip() or 'another process'} is training in this "
-                    "folder; wait until it has ended, or use another folder"
-                ) from error
+                owner = file.read().decode().strip() or "another process"
+                raise InputError(f"{path}: {owner} {reason}") from error
             except OSError:
                 pass  # the file system has no locks
             file.truncate(0)
@@ -58,22 +55,21 @@ def replace_folder(path: str) -> Iterator[str]:
     previous = path + _PREVIOUS
     with files.write_atomically(path) as incomplete:
         yield incomplete
-        if tf.io.gfile.isdir(path):
+        if files.is_folder(path):
             files.remove(previous)
-            tf.io.gfile.rename(path, previous)
+            files.rename(path, previous)
     files.remove(previous)
 
 
 def clean_folder(path: str) -> None:
-    """Removes what a killed process left of `replace_folder`."""
-    files.remove(path + files.INCOMPLETE)
-    if tf.io.gfile.exists(path):
+    """Removes the copy that a killed process left of `replace_folder`."""
+    if files.exists(path):
         files.remove(path + _PREVIOUS)
 
 
 def current_folder(path: str) -> str:
     """Returns the path of a folder, which has another name while `replace_folder` renames the new one."""
     previous = path + _PREVIOUS
-    if not tf.io.gfile.exists(path) and tf.io.gfile.exists(previous):
+    if not files.exists(path) and files.exists(previous):
         return previous
     return path

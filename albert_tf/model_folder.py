@@ -25,9 +25,6 @@ from typing import Any, Self
 from albert_tf import files, folders
 from albert_tf._version import __version__
 from albert_tf.errors import InputError
-from albert_tf.lazy import LazyModule
-
-tf = LazyModule("tensorflow")
 
 CONFIG_FILE = "config.json"
 # The key with our values, and the model_type of models that Hugging Face does not have.
@@ -47,7 +44,7 @@ _TRANSFORMERS_KEY = "transformers_version"
 def find_best(output_dir: str) -> str | None:
     """Returns the folder of the best weights of a run; None if there is none."""
     folder = folders.current_folder(os.path.join(output_dir, BEST_DIR))
-    return folder if tf.io.gfile.exists(os.path.join(folder, CONFIG_FILE)) else None
+    return folder if files.exists(os.path.join(folder, CONFIG_FILE)) else None
 
 
 def list_states(folder: str) -> list[str]:
@@ -94,7 +91,7 @@ class ModelFolder:
     @classmethod
     def of(cls, path: str) -> Self:
         """Returns the folder whose files describe a model, given by folder, file or prefix."""
-        return cls(path.rstrip("/") if tf.io.gfile.isdir(path) else os.path.dirname(path))
+        return cls(path.rstrip("/") if files.is_folder(path) else os.path.dirname(path))
 
     @property
     def config_file(self) -> str:
@@ -103,7 +100,7 @@ class ModelFolder:
 
     def holds(self, name: str) -> bool:
         """Returns whether there is a file or a folder with a name."""
-        return tf.io.gfile.exists(os.path.join(self.path, name))
+        return files.exists(os.path.join(self.path, name))
 
     @functools.cached_property
     def values(self) -> Any:

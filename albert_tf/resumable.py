@@ -3,7 +3,8 @@
 All outputs of a run appear together when all are complete. Until then they are in folders
 `<name>.incomplete` next to their final places, below a folder named by the hash of the request. A second
 run with the same request resumes the work; one with another request restarts it. After a mistake of the
-user the work is removed; after an error from outside complete parts are kept.
+user the work is removed; after an error from outside complete parts are kept. One process at a time can
+make the same files.
 """
 
 import hashlib
@@ -13,14 +14,13 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-import tensorflow as tf
-
-from albert_tf import files
+from albert_tf import files, folders
 from albert_tf.errors import InputError, StoppedError
 
 # The folder of what is valid for any request, and those of requests.
 _PARTS = "parts"
-_WORK = re.compile(rf"{_PARTS}|[0-9a-f]{{64}}")
+_WORK = re.compile(rf"{_PARTS}|[0-9a-f]{{64}}|{re.escape(folders.LOCK)}")
+_WRITING = "is making the same files; wait until it has ended, or choose other names"
 _COMPLETE = "complete"
 
 
@@ -44,7 +44,7 @@ def make_outputs(
     work = os.path.basename(name) + files.INCOMPLETE
     main = os.path.join(os.path.dirname(name), work)
     # The main one is cleared last, as it says that all files are complete.
-    folders = sorted(
+    work_folders = sorted(
         {main, *(os.path.join(os.path.dirname(path), work) for path in paths)}, key=main.__eq__
     )
     digest = hashlib.sha256(json.dumps(request).encode()).hexdigest()
@@ -53,45 +53,48 @@ def make_outputs(
         path: os.path.join(os.path.dirname(path), work, digest, os.path.basename(path))
         for path in paths
     }
-    if not tf.io.gfile.exists(complete):
+    if not files.exists(complete):
         _check_new(paths, overwrite)
-        _clear(folders, [digest, _PARTS])
-        for folder in dict.fromkeys([parts, *map(os.path.dirname, incomplete.values())]):
-            files.make_directory(folder)
-            for unfinished in files.matches(folder, "*" + files.INCOMPLETE):
-                files.remove(unfinished)
-        try:
-            make(incomplete, parts)
-        except StoppedError as error:
-            raise StoppedError(
-                f"{error}; complete work is kept in '{main}', the same command resumes"
-            ) from error
-        except InputError:
-            _clear(folders)
-            raise
-        files.write_text(complete, "")
-    for path, unnamed in incomplete.items():
-        if tf.io.gfile.exists(unnamed):  # otherwise it was renamed before the run was stopped
-            with files.explain_refusal(path):
-                tf.io.gfile.rename(unnamed, path, overwrite=True)
-    _clear(folders, [digest])
-    _clear(folders)
+    files.make_directory(main)
+    with folders.lock_folder(main, _WRITING):
+        if not files.exists(complete):
+            _clear(work_folders, [digest, _PARTS, folders.LOCK])
+            for folder in dict.fromkeys([parts, *map(os.path.dirname, incomplete.values())]):
+                files.make_directory(folder)
+                for unfinished in files.matches(folder, "*" + files.INCOMPLETE):
+                    files.remove(unfinished)
+            try:
+                make(incomplete, parts)
+            except StoppedError as error:
+                raise StoppedError(
+                    f"{error}; complete work is kept in '{main}', the same command resumes"
+                ) from error
+            except InputError:
+                _clear(work_folders)
+                raise
+            files.write_text(complete, "")
+        for path, unnamed in incomplete.items():
+            if files.exists(unnamed):  # otherwise it was renamed before the run was stopped
+                with files.explain_refusal(path):
+                    files.rename(unnamed, path)
+        _clear(work_folders, [digest, folders.LOCK])
+        _clear(work_folders)
 
 
 def _check_new(paths: Mapping[str, str], overwrite: bool) -> None:
     for path, flag in paths.items():
-        if tf.io.gfile.isdir(path):
+        if files.is_folder(path):
             raise InputError(f"{flag}: {path} is a folder; expected the name of a file to write")
-        if tf.io.gfile.exists(path) and not overwrite:
+        if files.exists(path) and not overwrite:
             raise InputError(
                 f"{flag}: {path} exists already; remove it, choose another name or set --overwrite"
             )
 
 
-def _clear(folders: Sequence[str], kept: Collection[str] = ()) -> None:
+def _clear(work_folders: Sequence[str], kept: Collection[str] = ()) -> None:
     """Removes work except for some names, and folders without other files, which are the user's."""
-    for folder in filter(tf.io.gfile.isdir, folders):
-        names = {name.rstrip("/") for name in tf.io.gfile.listdir(folder)}
+    for folder in filter(files.is_folder, work_folders):
+        names = set(files.list_names(folder))
         work = set(filter(_WORK.fullmatch, names)).difference(kept)
         for path in [folder] if work == names else [os.path.join(folder, name) for name in work]:
             files.remove(path)

@@ -17,10 +17,7 @@ import zlib
 from albert_tf import files
 from albert_tf._version import __version__
 from albert_tf.errors import InputError
-from albert_tf.lazy import LazyModule
 from albert_tf.model_folder import find_best
-
-tf = LazyModule("tensorflow")
 
 # For the descriptions of flags.
 MODEL_NAMES = (
@@ -72,7 +69,7 @@ def find_model(name: str) -> str:
         return _find_on_hub(**found.groupdict())
     is_shipped = name in shipped_names()
     with files.explain_unreadable(name):
-        exists = any(tf.io.gfile.exists(path) for path in (name, f"{name}.index"))
+        exists = any(files.exists(path) for path in (name, f"{name}.index"))
     if exists:
         if is_shipped:
             print(
@@ -80,6 +77,8 @@ def find_model(name: str) -> str:
                 file=sys.stderr,
             )
             name = os.path.join(os.curdir, name)
+        with files.explain_unreadable(name):
+            files.refuse_packed(name)
         return find_best(name) or name
     if is_shipped:
         return os.fspath(_SHIPPED / name)
@@ -178,9 +177,3 @@ def _find_in_archive(url: str) -> str:
     folders = {path.parent for path in pathlib.Path(folder).rglob("*config.json")}
     # Parts of a model, such as a pooling, may have a config in a folder below.
     return os.fspath(min(folders, key=lambda path: (len(path.parts), path), default=folder))
-
-
-def refuse_brackets(path: str) -> None:
-    """Raises an `InputError` for the path of a checkpoint that TensorFlow would not find there."""
-    if "[" in path:
-        raise InputError(f"{path}: TensorFlow takes '[' for a pattern; expected a path without it")

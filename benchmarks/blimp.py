@@ -26,7 +26,6 @@ with command_line.quiet_start():
     from albert_tf.checkpoints.stored_model import StoredModel
     from albert_tf.conversion import read_model
     from albert_tf.data.pretraining.input_files import find_files
-    from albert_tf.data.source_files import decompress
     from albert_tf.errors import InputError, name_place
     from albert_tf.options import check_ranges, option
     from albert_tf.tasks.companions import find_companions
@@ -83,8 +82,9 @@ def load_pretrained(options: CheckpointOptions) -> tuple[keras.Model, Tokenizer]
 def _read_lines(patterns: Sequence[str]) -> Iterator[tuple[str, int, str]]:
     """Yields the lines of UTF-8 files, also compressed, with their file and number."""
     for path in (file.path for file in find_files(patterns)):
-        content = decompress(files.read_chunks(path), path)
-        for number, line in files.decode_lines(content, path, files.decode_strictly):
+        for number, line in files.decode_lines(
+            files.read_content(path), path, files.decode_strictly
+        ):
             yield path, number, line
 
 

@@ -2,9 +2,9 @@ import errno
 import fcntl
 import os
 import pathlib
+import shutil
 
 import pytest
-import tensorflow as tf
 
 from albert_tf import files, folders
 from albert_tf.errors import StoppedError
@@ -33,7 +33,7 @@ def test_lines_of_megabytes_and_none(tmp_path, lines, end):
         # Counted from the start of the file.
         (b"\xef\xbb\xbfb\xe4d\n", "line 1: byte 5 is 0xe4, which is not UTF-8"),
         (b"PAR1\x15\x04\xd0", "line 1: begins like a Parquet file; expected UTF-8 text"),
-        (b"BZh91AY&SY\x94", "line 1: begins like a file of bzip2; expected UTF-8 text"),
+        (b"%PDF-1.7\n", "line 1: begins like a PDF document; expected UTF-8 text: write its text"),
         ("é\n".encode("utf-16"), "line 1: begins like UTF-16 text; expected UTF-8 text"),
     ],
 )
@@ -108,10 +108,12 @@ def test_place_that_cannot_be_written_is_named(tmp_path):
 
 def test_rest_of_another_run_that_cannot_be_removed_is_named(tmp_path, monkeypatch):
     def refuse(path):
-        raise tf.errors.PermissionDeniedError(None, None, "Permission denied")
+        raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(tf.io.gfile, "rmtree", refuse)
-    (tmp_path / "result.incomplete").mkdir()
+    monkeypatch.setattr(shutil, "rmtree", refuse)
+    abandoned = tmp_path / "result.0a1b2c-1-00112233.incomplete"
+    abandoned.mkdir()
+    os.utime(abandoned, (1, 1))
     with pytest.raises(StoppedError, match="result: cannot be written: Permission denied"):
         files.write_text(str(tmp_path / "result"), "text")
     with pytest.raises(StoppedError, match="result: cannot be written: Permission denied"):
@@ -169,10 +171,10 @@ def test_remote_files_are_reached_through_tensorflow():
     files.write_json(path, [7])
     assert files.read_json(path) == [7]
     assert files.expand_globs(["ram://files/folder/*"]) == [path]
-    assert [tf.io.gfile.exists(path), tf.io.gfile.isdir("ram://files/folder")] == [True, True]
-    assert tf.io.gfile.stat(path).length == len("[\n  7\n]\n")
-    assert list(tf.io.gfile.walk("ram://files/folder")) == [("ram://files/folder", [], ["a.json"])]
+    assert [files.exists(path), files.is_folder("ram://files/folder")] == [True, True]
+    assert files.status(path).size == len("[\n  7\n]\n")
+    assert list(files.walk("ram://files/folder")) == [("ram://files/folder", [], ["a.json"])]
     with refused("ram://files/none: cannot be read: "):
         files.read_bytes("ram://files/none")
     files.remove("ram://files/folder")
-    assert not tf.io.gfile.exists(path)
+    assert not files.exists(path)

@@ -2,9 +2,9 @@
 
 import os
 import pathlib
+import shutil
 
 import pytest
-import tensorflow as tf
 
 from albert_tf.errors import InputError, StoppedError
 from albert_tf.resumable import make_outputs
@@ -78,17 +78,18 @@ def test_another_request_restarts(pair, tmp_path):
     assert (tmp_path / "one" / "a").read_text() == "new"
 
 
-@pytest.mark.parametrize(("function", "has_name"), [("rename", False), ("rmtree", True)])
+@pytest.mark.parametrize(("function", "has_name"), [("replace", False), ("rmtree", True)])
 def test_run_stopped_at_its_end(pair, tmp_path, monkeypatch, function, has_name):
-    call = getattr(tf.io.gfile, function)
+    module = os if function == "replace" else shutil
+    call = getattr(module, function)
 
     def call_once(*paths, **options):
         call(*paths, **options)
-        if function == "rmtree" or paths[-1] in pair:
+        if function == "rmtree" or os.fsdecode(paths[-1]) in pair:
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(tf.io.gfile, function, call_once)
+        patch.setattr(module, function, call_once)
         with pytest.raises(KeyboardInterrupt):
             make_pair(pair)
     assert [os.path.exists(path) for path in pair] == [True, has_name]
@@ -139,3 +140,15 @@ def test_parts_are_kept_for_another_request(pair):
             make_outputs(pair[0], named, {"is": request}, False, make)
     make_outputs(pair[0], named, {"is": "third"}, False, make)
     assert [len(parts) for parts in found] == [0, 1, 2]
+
+
+def test_files_that_another_process_is_making_are_refused(pair, tmp_path):
+    def make(incomplete, _):
+        with refused(r"one/a\.incomplete: process \d+ on .* is making the same files; wait until"):
+            make_pair(pair, content="second")
+        for name in incomplete.values():
+            pathlib.Path(name).write_text("first")
+
+    make_outputs(pair[0], dict.fromkeys(pair, "--files"), {"request": 7}, False, make)
+    assert files_below(tmp_path) == ["one/a", "two/b"]
+    assert (tmp_path / "one" / "a").read_text() == "first"

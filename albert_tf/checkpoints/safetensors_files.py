@@ -37,7 +37,7 @@ def write_tensors(path: str, tensors: Mapping[str, np.ndarray]) -> None:
         header[name] = {**described, "data_offsets": (begin, end)}
     encoded = json.dumps(header).encode()
     encoded += b" " * (-len(encoded) % 8)
-    with files.write_atomically(path) as incomplete, tf.io.gfile.GFile(incomplete, "wb") as file:
+    with files.write_atomically(path) as incomplete, files.open_file(incomplete, "wb") as file:
         file.write(len(encoded).to_bytes(8, "little") + encoded)
         for array in arrays.values():
             file.write(array.tobytes())
@@ -53,9 +53,11 @@ def read_tensors(path: str, dtypes: Collection[str] = tuple(_DTYPES)) -> dict[st
     try:
         stored = safetensors.deserialize(content)
     except safetensors.SafetensorError as error:
-        raise InputError(f"{path}: the file is damaged: {error}") from error
+        found = files.describe_file(path)
+        begins = f"; it begins like {found}" if found else ""
+        raise InputError(f"{path}: the file is damaged: {error}{begins}") from error
     size = int.from_bytes(content[:8], "little")
-    metadata = json.loads(content[8 : 8 + size]).get("__metadata__", {})
+    metadata = json.loads(content[8 : 8 + size]).get("__metadata__") or {}
     tensors = {}
     for name, tensor in stored:
         if name.endswith(IGNORED):

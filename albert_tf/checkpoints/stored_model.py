@@ -11,8 +11,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-import tensorflow as tf
-
+from albert_tf import files
 from albert_tf.checkpoints import keras_hub
 from albert_tf.checkpoints.heads import CLASSIFIER_BIAS, Head, read_head
 from albert_tf.checkpoints.hugging_face import HuggingFaceConfig, is_hugging_face
@@ -158,7 +157,7 @@ class StoredModel:
     @functools.cached_property
     def hugging_face(self) -> HuggingFaceConfig | None:
         """The `config.json` of a folder of Hugging Face's; None for other formats."""
-        if not tf.io.gfile.isdir(self.path) or not is_folder(self.folder):
+        if not files.is_folder(self.path) or not is_folder(self.folder):
             return None
         with name_place(self.folder.config_file):
             return HuggingFaceConfig.from_dict(self.folder.values)
@@ -173,7 +172,7 @@ class StoredModel:
         """The open checkpoint, whose files and names of tensors tell its format."""
         if is_state(self.path):
             return StateReader(self.path)
-        is_directory = tf.io.gfile.isdir(self.path)
+        is_directory = files.is_folder(self.path)
         if is_directory and keras_hub.is_preset(self.folder):
             return keras_hub.KerasHubReader(self.folder)
         if is_weights_file(self.path) or (is_directory and is_folder(self.folder)):

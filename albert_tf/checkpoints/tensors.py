@@ -19,7 +19,6 @@ from albert_tf.checkpoints.safetensors_files import read_tensors
 from albert_tf.config import AlbertConfig, padded_sizes
 from albert_tf.errors import InputError, warn
 from albert_tf.options.models import FormatName
-from albert_tf.sources import refuse_brackets
 
 Variables = Mapping[str, keras.Variable]
 
@@ -196,13 +195,13 @@ class TensorReader:
 
 def open_tensors(prefix: str) -> Any:
     """Opens a checkpoint with TensorFlow's reader, given the prefix of its files."""
-    refuse_brackets(prefix)
+    files.refuse_for_tensorflow(prefix)
     try:
         return tf.train.load_checkpoint(prefix)
     except tf.errors.NotFoundError as error:
         raise InputError(f"{prefix}: there is no such checkpoint") from error
     except _DAMAGES as error:
-        if not tf.io.gfile.exists(prefix + _INDEX):
+        if not files.exists(prefix + _INDEX):
             raise InputError(
                 f"{prefix}: a file of another format than a checkpoint of TensorFlow; expected a folder "
                 "with a model, such as albert_tf.conversion.save_model writes"
@@ -242,6 +241,9 @@ class CheckpointReader(TensorReader):
 
 
 def _damaged(prefix: str, error: Exception) -> InputError:
+    folder, name = os.path.split(prefix)
+    for path in files.matches(folder, f"{files.escape(name)}.*"):
+        files.refuse_packed(path)
     return InputError(f"{prefix}: the checkpoint is damaged: {files.reason(error)}")
 
 
@@ -275,16 +277,16 @@ def find_checkpoint(path: str) -> str:
     Of a folder it is the one that the file `checkpoint` says is the latest or, without that file (as in
     the archives of published models), its only one; of a module of TensorFlow Hub that of its variables.
     """
-    if not tf.io.gfile.isdir(path):
+    if not files.is_folder(path):
         return _FILE_END.sub("", path)
-    refuse_brackets(path)
+    files.refuse_for_tensorflow(path)
     try:
         if latest := tf.train.latest_checkpoint(path):
             return latest
     except ValueError:  # the file is empty, or not text
         pass
     in_module = os.path.join(path, _HUB_PREFIX)
-    if tf.io.gfile.exists(in_module + _INDEX):
+    if files.exists(in_module + _INDEX):
         return in_module
     indices = files.matches(path, f"*{_INDEX}")
     if not indices:
@@ -302,7 +304,7 @@ def checkpoint_paths(prefix: str) -> tuple[str, str]:
 
 def write_checkpoint(prefix: str, tensors: Mapping[str, np.ndarray]) -> None:
     """Writes tensors by name; the checkpoint's index, which makes it complete, appears last."""
-    refuse_brackets(prefix)
+    files.refuse_for_tensorflow(prefix)
     names = sorted(tensors)
     with files.write_together(checkpoint_paths(prefix)) as folder:
         tf.raw_ops.SaveV2(

@@ -212,7 +212,7 @@ def write_records(path: str, records: Iterable[bytes]) -> None:
     """Writes records to a TFRecord file, which appears when it is complete."""
     with (
         files.write_atomically(path) as incomplete,
-        tf.io.TFRecordWriter(incomplete) as writer,
+        tf.io.TFRecordWriter(files.for_tensorflow(incomplete)) as writer,
     ):
         for record in records:
             writer.write(record)

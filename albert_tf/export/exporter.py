@@ -83,7 +83,7 @@ def export(
         return _write_saved_models(exported, export_dir, evaluations)
     with write_next_version(export_dir, [form]) as (paths, incomplete):
         folder = incomplete[form]
-        tf.io.gfile.makedirs(folder)
+        files.make_folders(folder)
         written = _WRITERS[form](exported, folder)
         if evaluate and written.run:
             evaluations = {"as exported": evaluate(graph_function(written)), **evaluations}

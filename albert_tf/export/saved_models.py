@@ -199,6 +199,8 @@ class ExportedModel:
         try:
             self._loaded = tf.saved_model.load(saved_model_dir)
         except Exception as error:  # a damaged file can raise anything, e.g. IndexError
+            for path in files.matches(os.path.join(saved_model_dir, "variables"), "variables.*"):
+                files.refuse_packed(path)
             raise InputError(
                 f"{saved_model_dir}: cannot be loaded: {files.reason(error)}"
             ) from error

@@ -13,7 +13,6 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.backends import require_tensorflow
 from albert_tf.errors import InputError, warn
-from albert_tf.sources import refuse_brackets
 from albert_tf.tokenization.in_graph import import_tensorflow_text
 
 
@@ -39,7 +38,7 @@ def write_next_version(
     The version is one above the greatest in any of the models' folders, which are made if missing.
     """
     require_tensorflow("export")
-    refuse_brackets(export_dir)  # a SavedModel has a checkpoint in it
+    files.refuse_for_tensorflow(export_dir)  # a SavedModel has a checkpoint in it
     directories = {name: os.path.join(export_dir, name) for name in names}
     for directory in directories.values():
         files.make_directory(directory)
@@ -54,9 +53,9 @@ def write_next_version(
 
 def latest_version(directory: str) -> int:
     """Returns the highest version of a model's folder; 0 for a folder without versions."""
-    if not tf.io.gfile.isdir(directory):
+    if not files.is_folder(directory):
         return 0
-    names = (name.rstrip("/") for name in tf.io.gfile.listdir(directory))
+    names = files.list_names(directory)
     return max((int(name) for name in names if name.isdecimal()), default=0)
 
 

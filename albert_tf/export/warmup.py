@@ -116,7 +116,7 @@ def write_warmup_requests(
     logs = [_prediction_log(signature, dict(request)) for request in requests]
     path = os.path.join(saved_model_dir, WARMUP_FILE)
     with files.explain_refusal(path):
-        tf.io.gfile.makedirs(os.path.dirname(path))
+        files.make_folders(os.path.dirname(path))
     with files.write_atomically(path) as incomplete, tf.io.TFRecordWriter(incomplete) as writer:
         for log in logs:
             writer.write(log.SerializeToString())

@@ -60,6 +60,7 @@ class CheckpointTarget:
         self, output: str, model: keras.Model, tokenizer: Tokenizer | None, **described: Any
     ) -> Iterator[Written]:
         """Writes a model, yields it as read back, and renames the files on success."""
+        files.refuse_for_tensorflow(output)
         contents = {
             ALBERT_CONFIG_FILE: files.to_json(conversion.config_in_tf1(model).to_dict()).encode()
         }
@@ -106,7 +107,7 @@ class HuggingFaceTarget:
         `advice` are keys of the config.
         """
         # An empty folder may be there.
-        if not tf.io.gfile.isdir(output) or tf.io.gfile.listdir(output):
+        if not files.is_folder(output) or files.list_names(output):
             refuse_existing("output_checkpoint", output)
         contents = {}
         if tokenizer:

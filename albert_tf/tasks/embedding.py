@@ -9,10 +9,10 @@ import tempfile
 from collections.abc import Callable, Iterator
 
 import numpy as np
-import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.errors import InputError, name_place
+from albert_tf.file_kinds import decompress
 from albert_tf.model_folder import ModelFolder
 from albert_tf.progress import Progress
 from albert_tf.sources import find_model
@@ -66,7 +66,7 @@ def _embed_file(options: EmbeddingOptions, embedder: Loaded) -> None:
         lines = read_lines()
         with (
             files.write_atomically(path) as incomplete,
-            tf.io.gfile.GFile(incomplete, "wb") as file,
+            files.open_file(incomplete, "wb") as file,
             Progress("embedding", "texts", count) as progress,
         ):
             header = {"descr": "<f4", "fortran_order": False, "shape": (count, width)}
@@ -100,11 +100,12 @@ def _open_lines(path: str) -> Iterator[Callable[[], Iterator[str]]]:
             shutil.copyfileobj(sys.stdin.buffer, copy)
             copy.flush()
             path = copy.name
-        elif not tf.io.gfile.exists(path):
+        elif not files.exists(path):
             raise InputError(f"--input_file: no file '{path}'; - is standard input")
 
         def read_lines() -> Iterator[str]:
-            lines = files.decode_lines(files.read_chunks(path), name, files.decode_strictly)
+            content = decompress(files.read_chunks(path), name)
+            lines = files.decode_lines(content, name, files.decode_strictly)
             return (line for _, line in lines)
 
         yield read_lines

@@ -90,8 +90,8 @@ def load(
 def _load(
     folder: str, tokenizer: Tokenizer | None, num_hidden_layers: int | None
 ) -> tuple[Kind, keras.Model | ExportedModel, Tokenizer, tf.distribute.Strategy]:
-    if not tf.io.gfile.isdir(folder):
-        is_file = tf.io.gfile.exists(folder)
+    if not files.is_folder(folder):
+        is_file = files.exists(folder)
         raise InputError("is a file; expected a folder" if is_file else "no such folder")
     stored, version = StoredModel.at(folder), None
     if stored.config_file is None and (version := _find_version(folder)):
@@ -134,6 +134,7 @@ def _load(
 
 def _find_version(folder: str) -> str | None:
     """Returns the version folder of an exported model; None for other folders."""
+    files.refuse_other_than_utf8(folder)
     exists = tf.saved_model.contains_saved_model
     for parent in (folder, os.path.join(folder, "ids"), os.path.join(folder, "text")):
         version = os.path.join(parent, str(version_folders.latest_version(parent)))

@@ -32,7 +32,7 @@ def check_addresses(options: Any) -> None:
                 with _say_if_slow(
                     f"--{name}={path}: waiting for an answer, for some minutes at most"
                 ):
-                    tf.io.gfile.exists(path)
+                    files.exists(path)
             except tf.errors.OpError as error:
                 raise InputError(
                     f"--{name}={path}: TensorFlow has no access: {files.reason(error)}; expected a local "
@@ -54,5 +54,5 @@ def _say_if_slow(line: str) -> Iterator[None]:
 
 def refuse_existing(flag: str, path: str) -> None:
     """Raises an `InputError` if the output that a flag names is there."""
-    if tf.io.gfile.exists(path):
+    if files.exists(path):
         raise InputError(f"--{flag}: '{path}' exists already; remove it or name another place")

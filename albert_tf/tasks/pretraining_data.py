@@ -1,10 +1,7 @@
 """Makes pre-training data: text in, TFRecords out; trains the vocabulary on demand."""
 
-import glob
 import os
 from typing import Any
-
-import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.data.pretraining import beam, shards
@@ -100,7 +97,7 @@ def _make(
 ) -> None:
     """Makes the missing files, under their names in `incomplete`."""
     model_file = incomplete.get(options.spm_model_file, options.spm_model_file)
-    if options.train_vocab and not tf.io.gfile.exists(model_file):
+    if options.train_vocab and not files.exists(model_file):
         _train_vocabulary(options, inputs, model_file)
     tokenizer = load_tokenizer(
         model_file, options.vocab_file, options.do_lower_case, options.word_start
@@ -162,7 +159,9 @@ def _print_summary(stats: PretrainingDataStats, options: PretrainingDataOptions)
         stats.unknown_pieces, stats.pieces, "--input_file", vocabulary_file, options.do_lower_case
     )
     stem, suffix = os.path.splitext(options.output_file)
-    found = tf.io.gfile.glob(f"{glob.escape(stem)}-?????-of-?????{suffix}")
+    folder, stem = os.path.split(stem)
+    shards_of_any = f"{files.escape(stem)}-?????-of-?????{files.escape(suffix)}"
+    found = files.matches(folder, shards_of_any)
     if others := {*map(os.path.basename, found)}.difference(map(os.path.basename, options.shards)):
         warn(
             f"{name_files(sorted(others))}: of another number of shards; remove them, or a "

@@ -25,8 +25,8 @@ class PretrainingDataOptions(VocabularyOptions, CorpusConfig, SegmentConfig, Mas
     DEFAULTS: ClassVar = {"do_lower_case": "as the folder of --model says, otherwise true"}
 
     input_file: tuple[str, ...] = option(
-        "Text files, glob patterns or folders, comma-separated. Files that end in .gz or .zst are "
-        "decompressed."
+        "Text files, glob patterns or folders, comma-separated. Files of gzip, bzip2, xz and "
+        "Zstandard are decompressed."
     )
     output_file: str = option(
         "TFRecord file to write, such as train.tfrecord. Several shards are named "

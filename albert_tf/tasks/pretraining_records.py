@@ -119,7 +119,7 @@ def _known_counts(
 ) -> dict[str, dict[str, int]]:
     """Returns the numbers of records that an earlier run or the stats files say; see `count_records`."""
     known, saved = {}, os.path.join(options.output_dir, _RECORDS_FILE)
-    if options.do_train and tf.io.gfile.exists(saved):
+    if options.do_train and files.exists(saved):
         known = files.read_json(saved)
     for path, values in stats.items():
         for name, counts in values.get("shards", {}).items():
@@ -129,7 +129,7 @@ def _known_counts(
 
 def _read_stats(paths: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Returns the content of the records' stats files, by path. The original's records have none."""
-    found = filter(tf.io.gfile.exists, dict.fromkeys(map(stats_file_of, paths)))
+    found = filter(files.exists, dict.fromkeys(map(stats_file_of, paths)))
     contents = {path: files.read_json(path) for path in found}
     return {path: stats for path, stats in contents.items() if isinstance(stats, dict)}
 
@@ -149,7 +149,7 @@ def _load_tokenizer(
             continue
         # The records may have been moved, together with the vocabulary.
         for place in (name, os.path.join(os.path.dirname(path), os.path.basename(name))):
-            if tf.io.gfile.exists(place) and files.sha256(place) == stats.get("vocabulary_sha256"):
+            if files.exists(place) and files.sha256(place) == stats.get("vocabulary_sha256"):
                 vocabulary = (place, None) if spm_model_file else (None, place)
                 break
     return load_tokenizer(*vocabulary, lower_case is not False) if any(vocabulary) else None

@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
+from albert_tf import files
 from albert_tf.config import PRESETS, AlbertConfig
 from albert_tf.errors import InputError, name_place
 from albert_tf.options import check_ranges, option
@@ -14,7 +15,7 @@ from albert_tf.options.models import DepthOptions, VocabularyOptions
 from albert_tf.options.parts import Form, Weights, check_form
 from albert_tf.options.training import LoopOptions
 from albert_tf.processor import has_bfloat16
-from albert_tf.sources import MODEL_NAMES, refuse_brackets
+from albert_tf.sources import MODEL_NAMES
 
 # 256 times the paper's. A batch is built as a whole, so a typing error could fill the memory.
 MAX_BATCH_SIZE = 1 << 20
@@ -135,7 +136,7 @@ class ExportOptions:
         check_form(self.export_format, self.export_weights, has_examples)
         if self.export_dir:
             with name_place("--export_dir"):
-                refuse_brackets(self.export_dir)
+                files.refuse_for_tensorflow(self.export_dir)
 
 
 def fixed_length(options: TrainingOptions) -> int | None:

@@ -16,12 +16,9 @@ from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf import files
 from albert_tf.errors import InputError
-from albert_tf.lazy import LazyModule
 from albert_tf.model_folder import ModelFolder
 from albert_tf.sources import find_model
 from albert_tf.tokenization.rule_notes import check_rules
-
-tf = LazyModule("tensorflow")
 
 SENTENCEPIECE_FILE = "spiece.model"
 WORDPIECE_FILE = "vocab.txt"
@@ -94,7 +91,7 @@ def vocabulary_flags(
 
 def _read_tokenizer_json(folder: ModelFolder) -> Mapping[str, Any] | None:
     path = os.path.join(folder.path, TOKENIZER_FILE)
-    if not tf.io.gfile.exists(path):
+    if not files.exists(path):
         return None
     folder.check_sum(path)
     return _parse(files.read_bytes(path))

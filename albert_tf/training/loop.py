@@ -92,8 +92,8 @@ def resume(trainer: Trainer, output_dir: str) -> None:
     folder = f"{output_dir}/{STATE_DIR}"
     if trainer.is_chief:
         folders.clean_folder(f"{output_dir}/{BEST_DIR}")
-        for path in files.matches(folder, f"*{files.INCOMPLETE}"):
-            files.remove(path)
+        files.remove_unfinished(output_dir)
+        files.remove_unfinished(folder)
     restored = States(folder, trainer.state, max_to_keep=1).restore_latest()
     if restored and trainer.is_chief:
         print(f"resuming {output_dir} from step {trainer.step}")

@@ -103,7 +103,9 @@ class Reports:
             return self
         with files.explain_refusal(self._output_dir):
             self._writers = {
-                split: tf.summary.create_file_writer(f"{self._output_dir}/{split}")
+                split: tf.summary.create_file_writer(
+                    files.for_tensorflow(f"{self._output_dir}/{split}")
+                )
                 for split in ("train", "eval")
             }
         for writer in self._writers.values():

@@ -1,7 +1,9 @@
 import dataclasses
 import json
+import os
 import pathlib
 import re
+import shutil
 import signal
 import threading
 import time
@@ -126,8 +128,8 @@ def kill_before_write(monkeypatch, number):
 
         return write_or_die
 
-    for name in ("rename", "remove", "rmtree"):
-        monkeypatch.setattr(tf.io.gfile, name, count_down(getattr(tf.io.gfile, name)))
+    for module, name in ((os, "replace"), (os, "remove"), (shutil, "rmtree")):
+        monkeypatch.setattr(module, name, count_down(getattr(module, name)))
 
 
 # At step 0 a report; at 4 and 8 a report, a state, the best's three files and the folder, a report.
@@ -179,8 +181,8 @@ def test_what_a_killed_run_left_does_not_stay(tmp_path, fresh, capsys):
     lost = json.dumps({"step": 5, "split": "train", "masked_lm_loss": 99.0})
     metrics = tmp_path / "metrics.jsonl"
     metrics.write_text(f"{metrics.read_text()}{lost}\n{lost[:-20]}")
-    (tmp_path / "best.incomplete").mkdir()
-    (tmp_path / "state" / "step-7.safetensors.incomplete").touch()
+    (tmp_path / "best.0a1b2c-1-00112233.incomplete").mkdir()
+    (tmp_path / "state" / "step-7.safetensors.0a1b2c-1-00112233.incomplete").touch()
     go_on(fresh(), make_plan(tmp_path, 8))
     assert f"warning: {metrics}, line 4: not JSON: " in capsys.readouterr().err
     assert steps(tmp_path) == [3, 4, 6, 8]
@@ -288,11 +290,11 @@ def test_sigterm_before_an_evaluation_skips_it(tmp_path, monkeypatch, fresh):
 @pytest.mark.parametrize("is_terminated", [False, True])
 def test_failed_write_ends_the_run(tmp_path, monkeypatch, fresh, is_terminated):
     """At the next report, or with SIGTERM."""
-    rename, has_failed = tf.io.gfile.rename, threading.Event()
+    rename, has_failed = os.replace, threading.Event()
 
-    def refuse_once(path, *arguments, **options):
-        if has_failed.is_set() or "/state/" not in path:
-            return rename(path, *arguments, **options)
+    def refuse_once(path, target):
+        if has_failed.is_set() or b"/state/" not in path:
+            return rename(path, target)
         has_failed.set()
         raise tf.errors.ResourceExhaustedError(None, None, "step; No space left on device")
 
@@ -303,7 +305,7 @@ def test_failed_write_ends_the_run(tmp_path, monkeypatch, fresh, is_terminated):
         return {"score": 0.0}
 
     trainer = fresh()
-    monkeypatch.setattr(tf.io.gfile, "rename", refuse_once)
+    monkeypatch.setattr(os, "replace", refuse_once)
     message = r"step-4\.safetensors: cannot be written: No space left on device"
     with pytest.raises(StoppedError, match=message):
         go_on(trainer, make_plan(tmp_path, 8), evaluate)

@@ -11,9 +11,6 @@ from typing import Any
 
 from albert_tf import files
 from albert_tf.errors import InputError
-from albert_tf.lazy import LazyModule
-
-tf = LazyModule("tensorflow")
 
 
 def read_parquet(path: str, content: bytes) -> list[dict[str, Any]]:
@@ -25,10 +22,10 @@ def read_parquet(path: str, content: bytes) -> list[dict[str, Any]]:
 def read_folder(path: str) -> list[dict[str, Any]]:
     """Returns the rows of a folder that `save_to_disk` of `datasets` wrote."""
     splits, state = (os.path.join(path, name) for name in ("dataset_dict.json", "state.json"))
-    if tf.io.gfile.exists(splits):
+    if files.exists(splits):
         names = ", ".join(files.read_json(splits)["splits"])
         raise InputError(f"{path}: holds the parts {names}; expected the folder of one of them")
-    if not tf.io.gfile.exists(state):
+    if not files.exists(state):
         raise InputError(
             f"{path}: a folder; expected a file, or what save_to_disk of datasets wrote"
         )

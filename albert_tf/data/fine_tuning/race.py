@@ -10,10 +10,7 @@ from typing import Any
 from albert_tf import files
 from albert_tf.data.fine_tuning.examples import Example, Labels, check_label
 from albert_tf.errors import InputError
-from albert_tf.lazy import LazyModule
 from albert_tf.options import check_layout
-
-tf = LazyModule("tensorflow")
 
 LEVELS = ("middle", "high")
 _NUM_CHOICES = 4
@@ -31,7 +28,7 @@ class RaceFolders:
         """Reads the levels in order; `data_dir` holds the splits or, as in the original, their folder."""
         examples = []
         above = os.path.join(data_dir, _FOLDER)
-        top = above if tf.io.gfile.isdir(above) else data_dir
+        top = above if files.is_folder(above) else data_dir
         for level in self.levels:
             folder = os.path.join(top, split, level)
             for place, article in _read_articles(data_dir, folder):
@@ -57,7 +54,7 @@ def write_race_answers(guids: Sequence[str], answers: Sequence[str]) -> str:
 def _read_articles(data_dir: str, folder: str) -> Iterator[tuple[str, Any]]:
     """Yields (file and line, article) of a level's folder, in the order of the file names."""
     together = os.path.join(folder, "all.txt")
-    if tf.io.gfile.exists(together):
+    if files.exists(together):
         for number, line in files.read_lines(together):
             if line.strip():
                 yield f"{together}, line {number}", files.parse_json(line, together, number)

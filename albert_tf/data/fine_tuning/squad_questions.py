@@ -15,6 +15,7 @@ from albert_tf import files
 from albert_tf.data.fine_tuning.cells import is_missing
 from albert_tf.data.fine_tuning.tables import Table, is_table
 from albert_tf.data.fine_tuning.tfds import load_dataset
+from albert_tf.data.pretraining.input_files import suffix_of
 from albert_tf.errors import InputError
 from albert_tf.options import check_layout
 
@@ -102,9 +103,9 @@ def read_questions(
 
 def _is_squad(path: str) -> bool:
     """Returns whether a file has SQuAD's format rather than rows; `.json` may also be JSON lines."""
-    if not path.lower().endswith(".json"):
+    if suffix_of(path) != ".json":
         return not is_table(path)
-    line = next(files.read_chunks(path), b"").partition(b"\n")[0].strip()
+    line = next(files.read_content(path), b"").partition(b"\n")[0].strip()
     if line.startswith(b"["):
         first = next(iter(files.read_json(path)), None)
         return isinstance(first, Mapping) and not _QUESTION_LISTS.isdisjoint(first)

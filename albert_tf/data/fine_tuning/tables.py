@@ -1,11 +1,14 @@
 r"""Reads rows with named columns from whatever holds them: files, and tables in memory.
 
-`TABLE_FORMATS` lists the formats of files. CSV follows RFC 4180: a quoted text may hold separators, line
-ends and doubled quotes. So does TSV whose quotes are all closed; otherwise quotes are characters, as in
-GLUE's files. JSON is an object per line, or one list of them. A folder is one that `save_to_disk` of
-`datasets` wrote.
+`TABLE_FORMATS` lists the formats of files. Those with first bytes of their own are told by these, others
+by the suffix of their name, without that of a compressed file; a name with an unknown suffix is that of
+tab-separated values. A name without a suffix, such as that of a pipe, says nothing; then the first line
+does. CSV follows RFC 4180: a quoted text may hold separators, line ends and doubled quotes. So does TSV
+whose quotes are all closed; otherwise quotes are characters, as in GLUE's files. JSON is an object per
+line, or one list of them. A folder is one that `save_to_disk` of `datasets` wrote.
 """
 
+import codecs
 import csv
 import dataclasses
 import itertools
@@ -18,13 +21,10 @@ from typing import Any, NamedTuple, Self
 from albert_tf import files
 from albert_tf.data.fine_tuning import arrow
 from albert_tf.data.fine_tuning.cells import decode, is_missing
-from albert_tf.data.source_files import JSON_SUFFIXES, decompress, suffix_of
+from albert_tf.data.source_files import JSON_SUFFIXES, suffix_of
 from albert_tf.errors import InputError, name_place, warn
 from albert_tf.extras import check_extra
-from albert_tf.lazy import LazyModule
 from albert_tf.options import option
-
-tf = LazyModule("tensorflow")
 
 _JSON_LAYOUT = (
     """an object per line, such as {"text": "Fine.", "label": "yes"}, or one list of them"""
@@ -84,7 +84,7 @@ class Table:
 
 def is_table(path: str) -> bool:
     """Returns whether the name of a file says that it has named columns."""
-    return _format_of(path) is not None
+    return files.is_folder(path) or _format_of_name(path) is not None
 
 
 def read_unquoted(path: str, has_header: bool, skip_short: bool = False) -> Table:
@@ -137,11 +137,18 @@ def _fields_table(
 
 
 def _read_path(path: str) -> Table:
-    file_format = _format_of(path) or _TSV
-    if file_format.extra:
+    if files.is_folder(path):
+        return _read_as(_FOLDER, path, ())
+    content = files.read_content(path)
+    head = next(content, b"")
+    return _read_as(_format_of(path, head), path, itertools.chain([head], content))
+
+
+def _read_as(table_format: "TableFormat", path: str, content: Iterable[bytes]) -> Table:
+    if table_format.extra:
         with name_place(path):
-            check_extra(file_format.extra, *file_format.modules)
-    return file_format.read(path, decompress(files.read_chunks(path), path))
+            check_extra(table_format.extra, *table_format.modules)
+    return table_format.read(path, content)
 
 
 def _read_json(path: str, content: Iterable[bytes]) -> Table:
@@ -235,11 +242,12 @@ class TableFormat(NamedTuple):
 
     Attributes:
         name: what messages and the documentation call it.
-        suffixes: ends of the names of its files, in lower case, without `.gz` or `.zst`.
+        suffixes: ends of the names of its files, in lower case, without those of compressed files.
         read: makes a table of the path and the decompressed content of a file.
         has_text_header: whether the first line is a header row in plain text.
         extra: the extra of this package that reading it needs, if any.
         modules: the modules of the extra.
+        start: the first bytes of all its files, if it has some.
     """
 
     name: str
@@ -248,6 +256,7 @@ class TableFormat(NamedTuple):
     has_text_header: bool = False
     extra: str | None = None
     modules: tuple[str, ...] = ()
+    start: bytes | None = None
 
 
 def _typed(read_rows: Callable[[str, bytes], Sequence[Mapping[str, Any]]]) -> _Reader:
@@ -255,18 +264,21 @@ def _typed(read_rows: Callable[[str, bytes], Sequence[Mapping[str, Any]]]) -> _R
     return lambda path, content: _rows_table(path, read_rows(path, b"".join(content)))
 
 
+_CSV = TableFormat("CSV", (".csv",), _read_csv, has_text_header=True)
 _TSV = TableFormat("TSV", (".tsv",), _read_tsv, has_text_header=True)
-# The formats of files, by the suffixes of their names; files with other names are read as TSV.
+_JSON = TableFormat("JSON lines", JSON_SUFFIXES, _read_json)
+# The formats of files.
 TABLE_FORMATS = (
-    TableFormat("CSV", (".csv",), _read_csv, has_text_header=True),
+    _CSV,
     _TSV,
-    TableFormat("JSON lines", JSON_SUFFIXES, _read_json),
+    _JSON,
     TableFormat(
         "Parquet",
         (".parquet",),
         _typed(arrow.read_parquet),
         extra="parquet",
         modules=("pyarrow",),
+        start=b"PAR1",
     ),
 )
 _FOLDER = TableFormat(
@@ -284,12 +296,22 @@ def table_format_names() -> str:
     return f"{', '.join(names)} or {last}"
 
 
-def _format_of(path: str) -> TableFormat | None:
-    """Returns the format that the name of a file says, or that of a folder."""
-    if tf.io.gfile.isdir(path):
-        return _FOLDER
+def _format_of_name(path: str) -> TableFormat | None:
     suffix = suffix_of(path)
     return next((one for one in TABLE_FORMATS if suffix in one.suffixes), None)
+
+
+def _format_of(path: str, head: bytes) -> TableFormat:
+    """Returns the format of a file, which begins with `head`."""
+    for table_format in TABLE_FORMATS:
+        if table_format.start and head.startswith(table_format.start):
+            return table_format
+    if suffix_of(path):
+        return _format_of_name(path) or _TSV
+    line = head.partition(b"\n")[0].removeprefix(codecs.BOM_UTF8).strip()
+    if line.startswith((b"{", b"[")):
+        return _JSON
+    return _CSV if b"," in line and b"\t" not in line else _TSV
 
 
 def _read_memory(source: Any, name: str) -> Table:

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+from albert_tf import files
 from albert_tf.data.fine_tuning.cells import to_tsv
 from albert_tf.data.fine_tuning.examples import (
     Columns,
@@ -22,9 +23,6 @@ from albert_tf.data.fine_tuning.examples import (
 from albert_tf.data.fine_tuning.race import LEVELS, RaceFolders, write_race_answers
 from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.errors import InputError
-from albert_tf.lazy import LazyModule
-
-tf = LazyModule("tensorflow")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +43,7 @@ class TaskFile:
     def read(self, data_dir: str, split: str, labels: Labels) -> list[Example]:
         """Reads the file."""
         path = os.path.join(data_dir, self.file)
-        if not tf.io.gfile.exists(path):
+        if not files.exists(path):
             raise InputError(
                 f"data_dir={data_dir}: no file '{path}'; expected the folder above {self.file}"
             )

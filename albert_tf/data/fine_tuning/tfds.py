@@ -82,7 +82,7 @@ def _fail_soon(downloads: str) -> Iterator[None]:
     from tensorflow_datasets.core.download import downloader
 
     retries, downloader.MAX_RETRIES = downloader.MAX_RETRIES, _DOWNLOAD_RETRIES
-    pattern = os.path.join(downloads, "**", "*.tmp.*")
+    pattern = os.path.join(glob.escape(downloads), "**", "*.tmp.*")
     before = set(glob.glob(pattern, recursive=True))
     try:
         yield

@@ -22,7 +22,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
-import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.data.pretraining.corpus import Chunk, count_characters, group_documents, no_text
@@ -88,7 +87,7 @@ def make_pretraining_data(
     first = range(max(len(paths), _LEAST_ELEMENTS))
     with expect_unchanged(inputs):
         _run(stages, first, runner, runner_options, folder)
-    if not all(map(tf.io.gfile.exists, [parts, *shards])):  # as when Dask's scheduler has ended
+    if not all(map(files.exists, [parts, *shards])):  # as when Dask's scheduler has ended
         raise StoppedError(f"{runner} ended before the pipeline; its own log may tell why")
     counts = files.read_json(parts)["counts"]
     return PretrainingDataStats.from_json_dict(counts), files.read_json(reading)
@@ -109,7 +108,7 @@ def _keep_error(
 def _raise_error(folder: str, runner: str, error: Exception) -> NoReturn:
     """Raises a worker's error for the user, or else one that says that the runner failed."""
     error_file, log = os.path.join(folder, _ERROR), os.path.join(folder, _LOG)
-    if tf.io.gfile.exists(error_file):
+    if files.exists(error_file):
         kept = files.read_json(error_file)
         raise (StoppedError if kept["stopped"] else InputError)(kept["message"]) from error
     files.write_text(log, "".join(traceback.format_exception(error)))

@@ -15,8 +15,8 @@ import sentencex
 
 from albert_tf import files
 from albert_tf.data.pretraining.input_files import name_files
-from albert_tf.data.source_files import decompress
 from albert_tf.errors import InputError
+from albert_tf.file_kinds import decompress
 from albert_tf.options import check_layout, option
 
 _CHUNK_CHARACTERS = 2_000_000

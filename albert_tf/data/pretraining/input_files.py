@@ -8,9 +8,6 @@ from typing import NamedTuple
 
 from albert_tf import files
 from albert_tf.errors import InputError, StoppedError
-from albert_tf.lazy import LazyModule
-
-tf = LazyModule("tensorflow")
 
 _SHARD_NUMBER = re.compile(r"-\d{5}-of-\d{5}$")
 
@@ -30,7 +27,7 @@ def find_files(patterns: Sequence[str]) -> list[InputFile]:
     """
     found: dict[str, None] = {}
     for pattern in patterns:
-        if tf.io.gfile.isdir(pattern):
+        if files.is_folder(pattern):
             matches = _files_below(pattern)
             if not matches:
                 raise InputError(f"the folder '{pattern}' holds no file")
@@ -42,16 +39,13 @@ def find_files(patterns: Sequence[str]) -> list[InputFile]:
 
 def find_file(path: str) -> InputFile:
     """Returns a file with its size and time."""
-    files.refuse_folder(path)
-    with files.explain_unreadable(path):
-        stat = tf.io.gfile.stat(path)
-    return InputFile(path, stat.length, stat.mtime_nsec)
+    return InputFile(path, *files.status(path))
 
 
 def _files_below(folder: str) -> list[str]:
     found: list[str] = []
     entered: set[str] = set()
-    for parent, folders, names in tf.io.gfile.walk(folder):
+    for parent, folders, names in files.walk(folder):
         real = os.path.realpath(parent)
         if real in entered:  # a symbolic link, perhaps to a folder above
             folders.clear()
@@ -73,7 +67,7 @@ def expect_unchanged(inputs: Sequence[InputFile]) -> Iterator[None]:
     except InputError as error:
         fault = error
     for file in inputs:
-        if not tf.io.gfile.exists(file.path) or find_file(file.path) != file:
+        if not files.exists(file.path) or find_file(file.path) != file:
             raise StoppedError(f"{file.path}: changed while it was read") from fault
     if fault is not None:
         raise fault

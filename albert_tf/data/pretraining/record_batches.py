@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from albert_tf import files
 from albert_tf.data.ordering import ordered
 from albert_tf.data.pretraining.masking import Masker
 from albert_tf.data.pretraining.record_files import RecordFile
@@ -38,7 +39,7 @@ def pretraining_batches(
     """
     counts = [file.count for file in records.files]
     all_counts, zero = tf.constant(counts, tf.int64), tf.constant(0, tf.int64)
-    paths = tf.constant([file.path for file in records.files])
+    paths = tf.constant(_paths(records))
 
     def epoch_from(epoch: tf.Tensor, window: tf.Tensor) -> tf.data.Dataset:
         """Returns the serialized records of an epoch from a window on."""
@@ -80,8 +81,12 @@ def pretraining_evaluation_batches(
     Dynamic masks are the same each time. With `fixed_size` rows of zeros, which have no tokens, fill the
     last batch up, for devices that compile each shape separately.
     """
-    batches = tf.data.TFRecordDataset([file.path for file in records.files]).batch(batch_size)
+    batches = tf.data.TFRecordDataset(_paths(records)).batch(batch_size)
     return _prepared(batches, records, seed, fixed_size=batch_size if fixed_size else None)
+
+
+def _paths(records: Records) -> list[str | bytes]:
+    return [files.for_tensorflow(file.path) for file in records.files]
 
 
 def _prepared(

@@ -38,6 +38,8 @@ def count_records(
 
     A file is not read if `known` has its path with the number of its `bytes`, and of its `records`.
     """
+    for path in paths:
+        files.refuse_pipe(path)
     sizes = [find_file(path).size for path in paths]
     total, counts = sum(sizes) / _MEGABYTE, []
     with Progress("counting records", "MB", total, delay=SECONDS_WITHOUT_PROGRESS) as progress:
@@ -59,7 +61,7 @@ def scan(path: str, spec: RecordSpec, checks: bool = False) -> int:
             count += 1
     except InputError as error:
         damage = error
-    records = tf.data.TFRecordDataset(path).take(count)
+    records = tf.data.TFRecordDataset(files.for_tensorflow(path)).take(count)
     done = 0
     # The group with a wrong checksum is lost; then the records before it are read one by one.
     for size in (_GROUP, 1):
@@ -80,6 +82,8 @@ def scan(path: str, spec: RecordSpec, checks: bool = False) -> int:
 
 def _damaged(path: str, number: int, damage: str = "damaged or cut short") -> InputError:
     """Returns the error for a file that cannot be read from a record on."""
+    if number == 1 and (other := files.describe_file(path)):
+        return InputError(f"{path}: begins like {other}; expected a TFRecord file, not compressed")
     return InputError(f"{path}, record {number}: {damage}; expected a complete TFRecord file")
 
 
@@ -94,7 +98,8 @@ def _payloads(path: str, spec: RecordSpec) -> Iterator[bytes]:
     TensorFlow believes any length that has a valid checksum, and reads that much into memory, also of
     records that are not asked for yet.
     """
-    with files.explain_unreadable(path), tf.io.gfile.GFile(path, "rb") as file:
+    files.refuse_pipe(path)
+    with files.explain_unreadable(path), files.open_file(path, "rb") as file:
         for number in itertools.count(1):
             if not (header := file.read(_HEADER.size)):
                 return

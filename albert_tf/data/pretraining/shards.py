@@ -18,7 +18,6 @@ import tempfile
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.data.pretraining.corpus import Chunk
@@ -117,7 +116,7 @@ class PartMaker:
         with (
             files.write_atomically(path) as incomplete,
             tempfile.SpooledTemporaryFile(_MAX_BYTES, dir=local) as unsorted,
-            tf.io.gfile.GFile(incomplete, "wb") as file,
+            files.open_file(incomplete, "wb") as file,
         ):
             for key, record in self._make_records(chunk, stats):
                 unsorted.write(_HEADER.pack(key, len(record)) + record)
@@ -175,6 +174,6 @@ def _read_offsets(part: str, first: int, count: int) -> list[int]:
 
 
 def _read(path: str, begin: int, length: int = -1) -> bytes:
-    with files.explain_unreadable(path), tf.io.gfile.GFile(path, "rb") as file:
+    with files.explain_unreadable(path), files.open_file(path, "rb") as file:
         file.seek(begin)
         return file.read(length)

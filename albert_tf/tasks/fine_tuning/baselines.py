@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.data.fine_tuning.examples import Example, ScoreRange
@@ -51,7 +50,7 @@ def measure_baselines(
     Prints them, and a warning if the model is no better. Returns `{"baselines": {name: metrics}}`.
     """
     path = os.path.join(options.output_dir, _FILE)
-    if not kind.reads_pooler or not tf.io.gfile.exists(path):
+    if not kind.reads_pooler or not files.exists(path):
         return {}
     try:
         baselines = Baselines.from_bytes(files.read_bytes(path))

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
+from albert_tf import files
 from albert_tf.data.fine_tuning.cells import LABEL_SEPARATOR
 from albert_tf.data.fine_tuning.examples import (
     Example,
@@ -247,7 +247,7 @@ def _warn_of_capitals(path: str, labels: Sequence[str]) -> None:
 def _own_source(options: FineTuningOptions, split: str, sources: Mapping[str, Any]) -> Any:
     """Returns the data of a split as the kind reads them."""
     source = sources.get(split, getattr(options, f"{split}_file"))
-    if isinstance(source, str) and not tf.io.gfile.exists(source):
+    if isinstance(source, str) and not files.exists(source):
         raise InputError(f"--{options.FILE_FLAGS[split]}: no file '{source}'")
     return find_kind(options.task.kind).open(source, split, select(options, ColumnNames))
 

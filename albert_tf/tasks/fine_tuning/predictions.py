@@ -21,6 +21,7 @@ from albert_tf.data.fine_tuning.features import Features
 from albert_tf.data.fine_tuning.tables import ColumnNames, Table, is_table
 from albert_tf.data.fine_tuning.task_table import Task
 from albert_tf.errors import InputError, name_place
+from albert_tf.file_kinds import decompress
 from albert_tf.kinds import Kind, Quality
 from albert_tf.options import select
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
@@ -153,7 +154,7 @@ def write_submission(
 
 def check_lines(path: str | None) -> None:
     """Checks that `--predict_file`, which is read last, exists."""
-    if path not in (None, STANDARD_INPUT) and not tf.io.gfile.exists(path):
+    if path not in (None, STANDARD_INPUT) and not files.exists(path):
         raise InputError(f"--predict_file: no file '{path}'; - is standard input")
 
 
@@ -234,5 +235,5 @@ def _lines(path: str) -> Iterator[tuple[str, str]]:
     def decode(line: bytes, _: str) -> str:
         return line.decode("utf-8", "surrogateescape")
 
-    for number, line in files.decode_lines(chunks, name, decode):
+    for number, line in files.decode_lines(decompress(chunks, name), name, decode):
         yield f"{name}, line {number}", line

@@ -13,7 +13,7 @@ import pytest
 from albert_tf.data.pretraining import corpus
 from albert_tf.data.pretraining.corpus import CorpusConfig, CorpusReader
 from albert_tf.data.pretraining.input_files import find_files
-from albert_tf.data.source_files import decompress
+from albert_tf.file_kinds import decompress
 from tests.helpers import refused
 
 zstandard = pytest.importorskip("zstandard", reason="needs zstandard")
