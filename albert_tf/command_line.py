@@ -1,114 +1,49 @@
-"""What all commands and scripts share: flags, error messages, signals and exit codes.
+r"""What all commands and scripts share: flags, error messages, signals and exit codes.
 
 The flags of a command are the fields of its task's options dataclass. A user's mistake prints one line
 and exits with code 1, or 2 if the flags alone show it. SIGTERM ends a command with one line and exit code
 0, Ctrl-C with one line and 130; training saves a checkpoint first.
+
+Standard output keeps its encoding, but is UTF-8 in place of ASCII. A character that another encoding
+lacks is written as JSON writes it, such as `\u0113`.
 """
 
-# Slow imports come below, where signals are handled.
+import codecs
 import contextlib
+import dataclasses
+import functools
+import importlib
+import inspect
+import io
+import logging
 import os
 import re
 import signal
 import sys
-import tempfile
+import textwrap
+import typing
 from collections.abc import Callable, Collection, Iterator, Sequence
+
+import absl.logging
+from absl import app, flags
 
 from albert_tf._version import __version__
 from albert_tf.errors import InputError, Preempted, ReportedError, StoppedError
-from albert_tf.processor import turn_on_onednn
-
-_STOPPED = "stopped by SIGTERM; run the same command again"
-_INTERRUPTED = "interrupted"
-_INTERRUPTED_CODE = 128 + signal.SIGINT  # the convention of shells
-_USAGE_CODE = 2  # likewise, for wrong flags
-
-
-def _command_name() -> str:
-    """Returns the command's file name, or its folder's name if it was started with `python -m`."""
-    folder, name = os.path.split(sys.argv[0])
-    return os.path.basename(folder) if name == "__main__.py" else name
-
-
-_TURNED_ON_ONEDNN = turn_on_onednn()
-
-# Lines that TensorFlow writes when it is imported, whatever its log level. 303: there is no CUDA.
-_START_UP_LINE = re.compile(
-    rb"WARNING: All log messages before absl|[IW]\d{4} |E\d{4} .*cuInit.*303"
+from albert_tf.files import as_path
+from albert_tf.options import option_groups, type_of_value
+from albert_tf.pipes import copied_pipes
+from albert_tf.start_up import (
+    INTERRUPTED,
+    INTERRUPTED_CODE,
+    STOPPED,
+    TURNED_ON_ONEDNN,
+    command_name,
+    fail,
+    quiet_start,
+    say,
 )
 
-
-@contextlib.contextmanager
-def quiet_start() -> Iterator[None]:
-    """Keeps the start of a command quiet. Import TensorFlow and other slow modules in this context.
-
-    TensorFlow's lines do not appear, unless TF_CPP_MIN_LOG_LEVEL is less than 2. Ctrl-C and SIGTERM end
-    the process with one line, as there is nothing to save yet, and so does an unsupported Keras backend.
-    """
-    level = os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    is_quiet = sys.stderr is not None and level >= "2"
-    with _without_start_up_lines() if is_quiet else contextlib.nullcontext(2) as screen:
-
-        def end(number: int, frame: object) -> None:
-            is_interrupt = number == signal.SIGINT
-            line = f"{_command_name()}: {_INTERRUPTED if is_interrupt else _STOPPED}\n"
-            os.write(screen, line.encode())
-            # An exception could be caught by a module that is being imported.
-            os._exit(_INTERRUPTED_CODE if is_interrupt else 0)
-
-        before = {
-            number: signal.signal(number, end)
-            for number in (signal.SIGINT, signal.SIGTERM)
-            if signal.getsignal(number) != signal.SIG_IGN  # in background jobs of a shell script
-        }
-        try:
-            yield
-            if tensorflow := sys.modules.get("tensorflow"):
-                tensorflow.config.list_physical_devices()  # finds no CUDA now rather than later
-        except ReportedError as error:
-            _fail(error)
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-
-@contextlib.contextmanager
-def _without_start_up_lines() -> Iterator[int]:
-    """Holds standard error back until the end, and then leaves out TensorFlow's start-up lines.
-
-    They come from C++, before any setting of its log could be changed.
-
-    Yields:
-        File descriptor of standard error itself.
-    """
-    screen = os.dup(2)
-    with tempfile.TemporaryFile() as held:
-        os.dup2(held.fileno(), 2)
-        try:
-            yield screen
-        finally:
-            sys.stderr.flush()
-            os.dup2(screen, 2)
-            os.close(screen)
-            held.seek(0)
-            os.write(2, b"".join(line for line in held if not _START_UP_LINE.match(line)))
-
-
-with quiet_start():
-    import dataclasses
-    import functools
-    import importlib
-    import inspect
-    import io
-    import logging
-    import textwrap
-    import typing
-
-    import absl.logging
-    from absl import app, flags
-
-    from albert_tf.files import as_path
-    from albert_tf.options import option_groups, type_of_value
+_USAGE_CODE = 2  # the convention of shells, for wrong flags
 
 _HELP, _ALL_HELP = ("-h", "--help"), "--helpfull"
 
@@ -132,6 +67,8 @@ def run(
             all.
     """
     sys.stdout = _StandardOutput.open()
+    if sys.stderr is None:  # closed by the shell
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     with _one_line_errors():
         asked = [
             argument for argument in sys.argv[1:] if argument in (*_HELP, _ALL_HELP, "--version")
@@ -148,6 +85,17 @@ def run(
     app.run(lambda argv: _run_task(options_class, task), flags_parser=_parse_flags)
 
 
+# Name of the handler of characters that the encoding of standard output lacks.
+_ESCAPES = "albert_tf.escapes"
+
+
+def _escape(error: UnicodeError) -> tuple[str, int]:
+    """Returns escapes of JSON for what cannot be encoded."""
+    assert isinstance(error, UnicodeEncodeError)
+    units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass").hex()
+    return re.sub("....", r"\\u\g<0>", units), error.end
+
+
 class _StandardOutput(io.FileIO):
     """Standard output whose errors, such as a full disk, are reported in one line."""
 
@@ -157,10 +105,12 @@ class _StandardOutput(io.FileIO):
         before = sys.stdout
         if before is None:  # closed by the shell
             return open(os.devnull, "w")
+        codecs.register_error(_ESCAPES, _escape)
+        is_ascii = codecs.lookup(before.encoding).name == "ascii"
         return io.TextIOWrapper(
             io.BufferedWriter(cls(before.fileno(), "wb", closefd=False)),
-            before.encoding,
-            before.errors,
+            "utf-8" if is_ascii else before.encoding,
+            _ESCAPES,
             line_buffering=before.line_buffering,
         )
 
@@ -178,7 +128,7 @@ def _help_lines(
     options_class: type, description: str, main_flags: Collection[str] | None
 ) -> Iterator[str]:
     """Yields the lines of `--help`, with the main flags, or of `--helpfull`, with all flags in groups."""
-    name = _command_name()
+    name = command_name()
     command = f"python {name}" if name.endswith(".py") else name
     yield inspect.cleandoc(description).format(command=command)
     groups = list(option_groups(options_class))
@@ -274,9 +224,10 @@ def _run_task(options_class: type, task: Callable[[typing.Any], typing.Any] | st
                 options = make(**_flag_values(options_class))
             except InputError as error:
                 _fail(error, _USAGE_CODE)
-            if _TURNED_ON_ONEDNN and "tensorflow" in sys.modules:
-                _say("using oneDNN, which is faster; TF_ENABLE_ONEDNN_OPTS=0 turns it off")
-            task(options)
+            if TURNED_ON_ONEDNN and "tensorflow" in sys.modules:
+                say("using oneDNN, which is faster; TF_ENABLE_ONEDNN_OPTS=0 turns it off")
+            with copied_pipes():
+                task(options)
     finally:
         # The process is about to exit.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -292,14 +243,14 @@ def _one_line_errors() -> Iterator[None]:
         _discard_output()
         _fail(error)
     except Preempted as end:
-        _say(str(end))
+        say(str(end))
         sys.exit(end.exit_code)
     except BrokenPipeError:
         _discard_output()
         sys.exit(128 + signal.SIGPIPE)
     except KeyboardInterrupt:
-        _say(_INTERRUPTED)
-        sys.exit(_INTERRUPTED_CODE)
+        say(INTERRUPTED)
+        sys.exit(INTERRUPTED_CODE)
 
 
 def _discard_output() -> None:
@@ -312,7 +263,7 @@ def _discard_output() -> None:
 
 def _preempt(number: int, frame: object) -> typing.NoReturn:
     signal.signal(number, signal.SIG_DFL)  # a second one ends the process immediately
-    raise Preempted(_STOPPED)
+    raise Preempted(STOPPED)
 
 
 def _flag_values(options_class: type) -> dict[str, typing.Any]:
@@ -329,12 +280,7 @@ def _flag_values(options_class: type) -> dict[str, typing.Any]:
 
 def _fail(error: Exception, exit_code: int = 1) -> typing.NoReturn:
     """Ends the process with an error's message, in which an argument has the form of its flag."""
-    message = " ".join(str(error).split())
+    message = str(error)
     if (argument := re.match(r"\w+(?=[=:])", message)) and argument[0] in flags.FLAGS:
         message = f"--{message}"
-    _say(f"error: {message}")
-    sys.exit(exit_code)
-
-
-def _say(line: str) -> None:
-    print(f"{_command_name()}: {line}", file=sys.stderr)
+    fail(InputError(message), exit_code)

@@ -4,7 +4,10 @@ The docstring of a function is what `--help` says above the flags that most runs
 imports the options of its own task, which import nothing slow, and names the module of the task.
 """
 
-from albert_tf import command_line
+from albert_tf.start_up import quiet_start
+
+with quiet_start():  # Ctrl-C ends a command with one line from here on
+    from albert_tf import command_line
 
 _FINE_TUNING = "albert_tf.tasks.fine_tuning.run"
 
@@ -16,7 +19,7 @@ def create_pretraining_data() -> None:
         {command} --input_file='text/*.txt' --output_file=train.tfrecord \
             --spm_model_file=vocabulary.model --max_seq_length=512 --max_predictions_per_seq=77
     """
-    with command_line.quiet_start():
+    with quiet_start():
         from albert_tf.tasks.pretraining_data_options import PretrainingDataOptions
     main = (
         "input_file input_format language output_file spm_model_file train_vocab vocab_size "
@@ -40,7 +43,7 @@ def pretrain() -> None:
 
     The same command resumes a run that was stopped or killed.
     """
-    with command_line.quiet_start():
+    with quiet_start():
         from albert_tf.tasks.pretraining_options import PretrainingOptions
     main = (
         "input_file eval_input_file albert_config_file init_checkpoint output_dir do_train recipe "
@@ -60,7 +63,7 @@ def classify() -> None:
             --output_dir=mnli --do_train --do_eval --export_dir=exported
         echo 'A text.' | {command} --output_dir=classifier --predict_file=-
     """
-    with command_line.quiet_start():
+    with quiet_start():
         from albert_tf.tasks.fine_tuning.options import FineTuningOptions
     main = (
         "task_name train_file dev_file predict_file init_checkpoint output_dir do_train do_eval "
@@ -79,7 +82,7 @@ def answer_questions() -> None:
 
     It is albert-classify --task_name=squad, with the original's names of files.
     """
-    with command_line.quiet_start():
+    with quiet_start():
         from albert_tf.tasks.fine_tuning.squad_options import SquadOptions
     main = (
         "train_file predict_file init_checkpoint output_dir do_train do_eval do_predict "
@@ -95,7 +98,7 @@ def embed() -> None:
         {command} --model=small_en --input_file=texts.txt --output_file=embeddings.npy
         {command} --model=pretrained --normalize --export_dir=exported
     """
-    with command_line.quiet_start():
+    with quiet_start():
         from albert_tf.tasks.embedding_options import EmbeddingOptions
     main = "model input_file output_file pooling normalize max_seq_length export_dir"
     command_line.run(EmbeddingOptions, "albert_tf.tasks.embedding", embed.__doc__, main.split())
@@ -110,7 +113,7 @@ def convert() -> None:
         {command} --init_checkpoint=albert_base/model.ckpt-best \
             --to=hugging_face --output_checkpoint=albert_base_hugging_face
     """
-    with command_line.quiet_start():
+    with quiet_start():
         from albert_tf.tasks.conversion_options import ConversionOptions
     main = (
         "init_checkpoint to output_checkpoint albert_config_file spm_model_file vocab_file "

@@ -169,3 +169,63 @@ def test_output_that_nobody_takes_is_no_traceback(flag, is_full, code, line):
     assert received == code
     assert error.startswith(line)
     assert error.count("\n") == bool(line)
+
+
+_LABELS = _SMALL.replace('"x" * options.count', r'"pr\u00eat \u0113 \U0001f600 \udce9"')
+
+
+@pytest.mark.parametrize(
+    ("environment", "printed"),
+    [
+        ({}, "prêt ē 😀 \\udce9\n".encode()),
+        ({"PYTHONIOENCODING": "ascii"}, "prêt ē 😀 \\udce9\n".encode()),
+        (
+            {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"},
+            "prêt ē 😀 \\udce9\n".encode(),
+        ),
+        ({"PYTHONIOENCODING": "latin-1"}, b"pr\xeat \\u0113 \\ud83d\\ude00 \\udce9\n"),
+        ({"PYTHONIOENCODING": "cp1252"}, b"pr\xeat \\u0113 \\ud83d\\ude00 \\udce9\n"),
+    ],
+)
+def test_any_text_is_shown_by_any_encoding(environment, printed):
+    environment = {"PYTHONIOENCODING": "utf-8", **environment}
+    if "LC_ALL" in environment:
+        del environment["PYTHONIOENCODING"]
+    done = subprocess.run(
+        [sys.executable, "-c", _LABELS, "--count=1"],
+        env={**os.environ, **environment},
+        capture_output=True,
+        timeout=240,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, printed, b"")
+
+
+def test_closed_standard_error_is_no_traceback():
+    program = _SMALL.replace('"x" * options.count', "sys.stderr.name")
+    script = f'exec {sys.executable} -c "$PROGRAM" --count=1 2>&-'
+    done = subprocess.run(
+        ["bash", "-c", script],
+        env=os.environ | {"PROGRAM": program},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (0, f"{os.devnull}\n")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+def test_signal_while_a_command_is_imported_is_one_line(number, code):
+    program = f"""
+import os, sys
+sys.argv[0] = "script.py"
+
+class Finder:
+    def find_spec(self, name, path, target=None):
+        if name == "absl":
+            os.kill(os.getpid(), {number})
+
+sys.meta_path.insert(0, Finder())
+from albert_tf import commands
+"""
+    received, out, error = run(program)
+    assert (received, out, error.count("\n")) == (code, "", 1)
+    assert error.startswith("script.py: ")
