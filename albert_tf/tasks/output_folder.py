@@ -163,7 +163,8 @@ def load_init_checkpoint(options: TrainingOptions, model: keras.Model) -> None:
 def write_results(
     options: TrainingOptions, metrics: Mapping[str, float], **more: Mapping[str, Any]
 ) -> None:
-    """Writes the metrics of the final evaluation, and more, to `eval_results.json`; prints the former."""
+    """Prints the metrics of the final evaluation, and writes them, and more, to `eval_results.json`."""
+    # Before they are written, as the folder may be read-only.
+    print(", ".join(f"{name} {value:.4f}" for name, value in metrics.items()), flush=True)
     files.make_directory(options.output_dir)
     files.write_json(os.path.join(options.output_dir, RESULTS_FILE), {**metrics, **more})
-    print(", ".join(f"{name} {value:.4f}" for name, value in metrics.items()))
