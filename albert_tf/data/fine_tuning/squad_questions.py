@@ -15,7 +15,7 @@ from albert_tf import files
 from albert_tf.data.fine_tuning.cells import is_missing
 from albert_tf.data.fine_tuning.tables import Table, is_table
 from albert_tf.data.fine_tuning.tfds import load_dataset
-from albert_tf.data.pretraining.input_files import suffix_of
+from albert_tf.data.source_files import suffix_of
 from albert_tf.errors import InputError
 from albert_tf.options import check_layout
 
