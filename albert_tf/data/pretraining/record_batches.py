@@ -43,23 +43,24 @@ def pretraining_batches(
 
     def epoch_from(epoch: tf.Tensor, window: tf.Tensor) -> tf.data.Dataset:
         """Returns the serialized records of an epoch from a window on."""
+
+        def shuffle_window(number: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+            # Use 0 is the order of the files.
+            return _shuffled(rows, seed, epoch, 1 + number)
+
         order = _shuffled(tf.range(tf.size(all_counts, tf.int64)), seed, epoch, zero)
         ends = tf.cumsum(tf.gather(all_counts, order))
         begin = window * shuffle_buffer
         place = tf.searchsorted(ends, [begin], side="right")[0]  # of the file it begins in
         before = begin - tf.concat([[0], ends], axis=0)[place]
-        return (
-            tf.data.TFRecordDataset(tf.gather(paths, order[place:]))
-            .skip(before)
-            .batch(shuffle_buffer)
-            .enumerate(window)
-            .map(lambda number, rows: _shuffled(rows, seed, epoch, 1 + number))
-            .unbatch()
-        )
+        rest = tf.data.TFRecordDataset(tf.gather(paths, order[place:])).skip(before)
+        windows = rest.batch(shuffle_buffer)
+        shuffled = windows.enumerate(window).map(shuffle_window)
+        return shuffled.unbatch()
 
     epoch, position = divmod(start_step * batch_size, sum(counts))
     window, place = divmod(position, shuffle_buffer)
-    begun = epoch_from(*tf.constant([epoch, window], tf.int64)).skip(place)
+    begun = epoch_from(tf.constant(epoch, tf.int64), tf.constant(window, tf.int64)).skip(place)
     others = tf.data.Dataset.counter(epoch + 1).flat_map(lambda epoch: epoch_from(epoch, zero))
     batches = begun.concatenate(others).batch(batch_size, drop_remainder=True)
     return _prepared(batches, records, seed, start_step)
