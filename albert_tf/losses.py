@@ -6,9 +6,12 @@ The losses and gradients of the parts then add up to those of the whole batch. W
 said at `albert_tf.training.evaluator.Loss`.
 """
 
+import abc
+import functools
 import math
+import operator
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import tensorflow as tf
 
@@ -25,56 +28,130 @@ class Mean(NamedTuple):
     weight: tf.Tensor
 
 
-class PretrainingLoss:
-    """Masked-LM loss plus sentence loss, added without weights as in BERT and ALBERT.
+class Objective(abc.ABC):
+    """One objective of pre-training: a loss of its own, with a weight in the sum of `PretrainingLoss`.
 
-    The labels are `masked_lm_ids` int (B, M), `masked_lm_weights` float (B, M) and `next_sentence_labels`
-    int (B, 1).
+    Its metrics have a mean `<NAME>_loss`. A subclass says which features of the batch are its labels, and
+    which outputs of the model it reads.
 
     Args:
-        sentence_objective: whether the model has a sentence head whose loss counts.
+        weight: factor of its loss in the sum.
     """
 
-    def __init__(self, sentence_objective: bool = True):
-        self._sentence_objective = sentence_objective
+    NAME: ClassVar[str]
+
+    def __init__(self, weight: float = 1.0):
+        self.weight = weight
 
     def weights(self, batch: Batch) -> dict[str, tf.Tensor]:
-        """Returns the numbers of predictions, sequences and tokens."""
-        return {
-            "predictions": tf.reduce_sum(batch["masked_lm_weights"]),
-            "sequences": _rows(batch["next_sentence_labels"]),
-            "tokens": tf.reduce_sum(tf.cast(batch["input_mask"], tf.float32)),
-        }
+        """Returns the denominators of its loss, other than the numbers of sequences and tokens."""
+        del batch
+        return {}
 
+    @abc.abstractmethod
+    def metrics(self, batch: Batch, outputs: Mapping[str, tf.Tensor]) -> dict[str, Mean]:
+        """Returns its means over this micro-batch."""
+
+    @abc.abstractmethod
     def total(self, means: Mapping[str, Mean], weights: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        """Returns the sum of both losses."""
-        loss = means["masked_lm_loss"].total / (weights["predictions"] + _MASKED_LM_EPSILON)
-        if self._sentence_objective:
-            loss += means["sentence_order_loss"].total / weights["sequences"]
-        return loss
+        """Returns this micro-batch's share of its loss, without the factor."""
+
+    def derive(self, metrics: Mapping[str, float]) -> dict[str, float]:
+        """Returns further metrics, which follow from the means."""
+        del metrics
+        return {}
+
+
+class MaskedLM(Objective):
+    """Cross-entropy of the masked pieces, given `masked_lm_logits` (B, M, V).
+
+    The labels are `masked_lm_ids` int (B, M) and their mask `masked_lm_weights` float (B, M): a slot of
+    weight 0 is no prediction, whatever its position and its id.
+    """
+
+    NAME = "masked_lm"
+
+    def weights(self, batch: Batch) -> dict[str, tf.Tensor]:
+        """Returns the number of predictions."""
+        return {"predictions": tf.reduce_sum(batch["masked_lm_weights"])}
 
     def metrics(self, batch: Batch, outputs: Mapping[str, tf.Tensor]) -> dict[str, Mean]:
-        """Returns losses and accuracies, given the outputs of `AlbertPretrainer`."""
-        weights = batch["masked_lm_weights"]
+        """Returns loss and accuracy over the predictions."""
         loss, accuracy = _loss_and_accuracy(
-            outputs["masked_lm_logits"], batch["masked_lm_ids"], weights
+            outputs["masked_lm_logits"], batch["masked_lm_ids"], batch["masked_lm_weights"]
         )
-        means = {"masked_lm_loss": loss, "masked_lm_accuracy": accuracy}
-        if self._sentence_objective:
-            # Rows without a first token pad the batch.
-            weights = tf.cast(batch["input_mask"][:, 0], tf.float32)
-            loss, accuracy = _loss_and_accuracy(
-                outputs["sentence_order_logits"], batch["next_sentence_labels"][:, 0], weights
-            )
-            means |= {"sentence_order_loss": loss, "sentence_order_accuracy": accuracy}
+        return {"masked_lm_loss": loss, "masked_lm_accuracy": accuracy}
+
+    def total(self, means: Mapping[str, Mean], weights: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """Returns the mean over the predictions; 0 without any."""
+        return means["masked_lm_loss"].total / (weights["predictions"] + _MASKED_LM_EPSILON)
+
+    def derive(self, metrics: Mapping[str, float]) -> dict[str, float]:
+        """Returns `perplexity`, exp of the loss."""
+        # exp overflows above 709.
+        return {"perplexity": math.exp(min(metrics["masked_lm_loss"], 700.0))}
+
+
+class SentenceOrder(Objective):
+    """Cross-entropy of the two segments' order, or of whether B follows A.
+
+    It reads `sentence_order_logits` (B, 2); the labels are `next_sentence_labels` int (B, 1).
+    """
+
+    NAME = "sentence_order"
+
+    def metrics(self, batch: Batch, outputs: Mapping[str, tf.Tensor]) -> dict[str, Mean]:
+        """Returns loss and accuracy over the sequences."""
+        # Rows without a first token pad the batch.
+        is_sequence = tf.cast(batch["input_mask"][:, 0], tf.float32)
+        loss, accuracy = _loss_and_accuracy(
+            outputs["sentence_order_logits"], batch["next_sentence_labels"][:, 0], is_sequence
+        )
+        return {"sentence_order_loss": loss, "sentence_order_accuracy": accuracy}
+
+    def total(self, means: Mapping[str, Mean], weights: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """Returns the mean over the sequences."""
+        return means["sentence_order_loss"].total / weights["sequences"]
+
+
+class PretrainingLoss:
+    """The weighted sum of the losses of objectives; by default those of ALBERT, which count alike.
+
+    Args:
+        objectives: the objectives, with distinct names.
+    """
+
+    def __init__(self, objectives: Sequence[Objective] = (MaskedLM(), SentenceOrder())):
+        self._objectives = tuple(objectives)
+
+    def weights(self, batch: Batch) -> dict[str, tf.Tensor]:
+        """Returns the denominators of all objectives, and the numbers of sequences and tokens."""
+        denominators = {}
+        for objective in self._objectives:
+            denominators |= objective.weights(batch)
+        mask = batch["input_mask"]
+        tokens = tf.reduce_sum(tf.cast(mask, tf.float32))
+        return {**denominators, "sequences": _rows(mask), "tokens": tokens}
+
+    def total(self, means: Mapping[str, Mean], weights: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """Returns the weighted sum of all losses."""
+        shares = [_weighted(o.weight, o.total(means, weights)) for o in self._objectives]
+        return functools.reduce(operator.add, shares)
+
+    def metrics(self, batch: Batch, outputs: Mapping[str, tf.Tensor]) -> dict[str, Mean]:
+        """Returns the means of all objectives, given the outputs of `AlbertPretrainer`."""
+        means = {}
+        for objective in self._objectives:
+            means |= objective.metrics(batch, outputs)
         return means
 
     def derive(self, metrics: Mapping[str, float]) -> dict[str, float]:
-        """Returns `loss`, the sum of the losses, and `perplexity`, exp of the masked-LM loss."""
-        losses = [value for name, value in metrics.items() if name.endswith("_loss")]
-        # exp overflows above 709.
-        perplexity = math.exp(min(metrics["masked_lm_loss"], 700.0))
-        return {"loss": sum(losses), "perplexity": perplexity}
+        """Returns `loss`, the weighted sum of all losses, and the metrics that each objective derives."""
+        derived = {}
+        for objective in self._objectives:
+            derived |= objective.derive(metrics)
+        losses = [o.weight * metrics[f"{o.NAME}_loss"] for o in self._objectives]
+        return {"loss": sum(losses), **derived}
 
 
 class _MeanLoss:
@@ -230,6 +307,11 @@ class ConditionalSpanLoss(SpanLoss):
 def batch_loss(loss: PretrainingLoss | _MeanLoss, batch: Batch, outputs) -> tf.Tensor:
     """Returns the loss of a whole batch, a float32 scalar."""
     return loss.total(loss.metrics(batch, outputs), loss.weights(batch))
+
+
+def _weighted(weight: float, loss: tf.Tensor) -> tf.Tensor:
+    """Returns their product; of a weight of 1 without an operator in each step."""
+    return loss if weight == 1 else weight * loss
 
 
 def _rows(tensor: tf.Tensor) -> tf.Tensor:

@@ -7,8 +7,12 @@ import tensorflow as tf
 from albert_tf.losses import (
     ClassificationLoss,
     ContrastiveLoss,
+    MaskedLM,
+    Mean,
     MultiLabelLoss,
+    Objective,
     PretrainingLoss,
+    SentenceOrder,
     TokenClassificationLoss,
     batch_loss,
 )
@@ -60,16 +64,59 @@ def test_rows_that_fill_up_a_batch_do_not_count(batch, outputs):
 
 
 def test_without_predictions_the_masked_lm_loss_is_zero(batch, outputs):
-    loss = PretrainingLoss(sentence_objective=False)
+    loss = PretrainingLoss([MaskedLM()])
     empty = {**batch, "masked_lm_weights": tf.zeros_like(batch["masked_lm_weights"])}
     assert float(batch_loss(loss, empty, outputs)) == 0.0
 
 
 def test_without_sentence_objective_its_labels_do_not_count(batch, outputs):
-    loss = PretrainingLoss(sentence_objective=False)
+    loss = PretrainingLoss([MaskedLM()])
     other = {**batch, "next_sentence_labels": 1 - batch["next_sentence_labels"]}
     assert float(batch_loss(loss, batch, outputs)) == float(batch_loss(loss, other, outputs))
     assert set(loss.metrics(batch, outputs)) == {"masked_lm_loss", "masked_lm_accuracy"}
+
+
+def test_weights_of_objectives_count_in_the_loss_only(batch, outputs):
+    loss = PretrainingLoss([MaskedLM(weight=0.5), SentenceOrder(weight=3.0)])
+    means = loss.metrics(batch, outputs)
+    expected = PretrainingLoss().metrics(batch, outputs)
+    metrics = {name: float(total / weight) for name, (total, weight) in means.items()}
+    assert metrics == {name: float(total / weight) for name, (total, weight) in expected.items()}
+    derived = loss.derive(metrics)
+    total = 0.5 * metrics["masked_lm_loss"] + 3.0 * metrics["sentence_order_loss"]
+    assert derived == {
+        "loss": total,
+        "perplexity": pytest.approx(np.exp(metrics["masked_lm_loss"])),
+    }
+    np.testing.assert_allclose(batch_loss(loss, batch, outputs), total, rtol=1e-6)
+
+
+class ReplacedTokens(Objective):
+    """Cross-entropy of which predictions are right, given `replaced_logits` (B, M)."""
+
+    NAME = "replaced_tokens"
+
+    def weights(self, batch):
+        return {"predictions": tf.reduce_sum(batch["masked_lm_weights"])}
+
+    def metrics(self, batch, outputs):
+        logits, mask = outputs["replaced_logits"], batch["masked_lm_weights"]
+        losses = tf.nn.sigmoid_cross_entropy_with_logits(tf.ones_like(logits), logits)
+        mean = Mean(tf.reduce_sum(losses * mask), tf.reduce_sum(mask))
+        return {"replaced_tokens_loss": mean, "other_loss": mean}
+
+    def total(self, means, weights):
+        return means["replaced_tokens_loss"].total / weights["predictions"]
+
+
+def test_own_objective_counts_with_its_weight_and_further_means_do_not(batch, outputs):
+    outputs = {**outputs, "replaced_logits": tf.constant(np.ones((8, 4)), tf.float32)}
+    loss = PretrainingLoss([MaskedLM(), ReplacedTokens(weight=10.0)])
+    means = loss.metrics(batch, outputs)
+    metrics = {name: float(total / weight) for name, (total, weight) in means.items()}
+    expected = metrics["masked_lm_loss"] + 10.0 * float(np.log1p(np.exp(-1.0)))
+    assert loss.derive(metrics)["loss"] == pytest.approx(expected)
+    np.testing.assert_allclose(batch_loss(loss, batch, outputs), expected, rtol=1e-5)
 
 
 def test_weights_of_classes_count_in_the_loss_only():

@@ -178,7 +178,12 @@ def _fields(serialized: bytes) -> Mapping[str, Any]:
 def pretraining_record(
     max_seq_length: int, max_predictions_per_seq: int, vocab_size: int | None = None
 ) -> RecordSpec:
-    """Returns the specification of a masked sequence, with the original's features."""
+    """Returns the specification of a masked sequence, with the original's features.
+
+    A sequence has M slots for predictions, and may use fewer. `masked_lm_weights` is their mask: 1 for
+    a prediction, 0 for an unused slot. Position and id of an unused slot are 0 and mean nothing, though
+    0 is also the position of [CLS]. So whatever reads predictions reads the mask.
+    """
     predictions = functools.partial(
         Feature,
         shape=(max_predictions_per_seq,),

@@ -108,7 +108,8 @@ class AlbertPretrainer(EncoderWithHeads):
 
         Returns:
             A dictionary: `masked_lm_logits` float32 (B, M, V) and, with a sentence head,
-            `sentence_order_logits` float32 (B, 2).
+            `sentence_order_logits` float32 (B, 2). Logits of unused predictions mean nothing;
+            `masked_lm_weights` of the records says which are used.
         """
         positions = ops.cast(inputs["masked_lm_positions"], "int32")
         # The heads read [CLS] and the masked positions, so the last layer computes nothing else.

@@ -1,4 +1,10 @@
-"""Which inputs the models take, and how others are refused."""
+"""Which inputs the models take, and how others are refused.
+
+Of a batch a model sees the features that its `INPUTS` names; the others are labels, which the loss reads.
+A label is among the inputs, too, if a model computes with it. So the end of an answer depends on the true
+start in training, and a model that replaces masked pieces by its own guesses needs the mask of the
+predictions. Such an input is neither required nor exported, because texts to answer do not have it.
+"""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -44,7 +50,13 @@ _MASKS = ("int", "uint", "bool", "float", "bfloat")
 
 
 class Input(NamedTuple):
-    """One input of a model, with a letter per axis, T for the tokens of a batch."""
+    """One input of a model.
+
+    Attributes:
+        axes: a letter per axis, T for the tokens of a batch.
+        required: whether every call has it.
+        exported: whether an exported model has it; a label is neither required nor exported.
+    """
 
     axes: str
     required: bool = False

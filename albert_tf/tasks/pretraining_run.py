@@ -19,7 +19,7 @@ from albert_tf.data.pretraining.record_batches import (
     pretraining_evaluation_batches,
 )
 from albert_tf.errors import InputError, warn
-from albert_tf.losses import PretrainingLoss
+from albert_tf.losses import MaskedLM, PretrainingLoss, SentenceOrder
 from albert_tf.model_folder import TRAINED_LAYERS, find_best
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.models.flash_attention import has_flash_attention
@@ -186,6 +186,7 @@ def _make_evaluator(options: PretrainingOptions, config: AlbertConfig) -> traini
     # In the kernel's backward pass the order of additions changes.
     may_use_flash = options.jit_compile and not options.deterministic
     sentence_head = options.sentence_objective != "none"
+    objectives = [MaskedLM(), SentenceOrder()] if sentence_head else [MaskedLM()]
 
     def make_model() -> AlbertPretrainer:
         encoder = AlbertEncoder(
@@ -202,7 +203,7 @@ def _make_evaluator(options: PretrainingOptions, config: AlbertConfig) -> traini
     return make_evaluator(
         options,
         make_model,
-        PretrainingLoss(sentence_head),
+        PretrainingLoss(objectives),
         num_train_steps=options.num_train_steps,
         num_warmup_steps=options.warmup_steps,
         decay_steps=options.decay_steps,

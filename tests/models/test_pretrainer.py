@@ -47,6 +47,26 @@ def test_last_layer_at_the_read_positions_learns_as_at_all(sharing, options):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-6)
 
 
+def test_unused_predictions_have_no_effect_wherever_they_point():
+    (batch,) = random_pretraining_batches(1, batch_size=3).as_numpy_iterator()
+    unused = batch["masked_lm_weights"] == 0
+    assert 0 < unused.sum() < unused.size
+    model = AlbertPretrainer(AlbertEncoder(tiny_config(num_hidden_layers=2), seed=1), seed=2)
+    found = []
+    for position, piece in ((0, 0), (7, 90)):
+        positions = np.where(unused, position, batch["masked_lm_positions"])
+        ids = np.where(unused, piece, batch["masked_lm_ids"])
+        changed = {**batch, "masked_lm_positions": positions, "masked_lm_ids": ids}
+        with tf.GradientTape() as tape:
+            outputs = model(changed, training=True)
+            loss = batch_loss(PretrainingLoss(), changed, outputs)
+        gradients = tape.gradient(loss, model.trainable_variables)
+        means = PretrainingLoss().metrics(changed, outputs)
+        found.append([loss, *tf.nest.flatten(means), *map(tf.convert_to_tensor, gradients)])
+    for first, second in zip(*found, strict=True):
+        np.testing.assert_allclose(first, second, rtol=0, atol=1e-7)
+
+
 def test_word_table_is_input_and_output():
     model = AlbertPretrainer(AlbertEncoder(tiny_config(), seed=1), seed=2)
     assert sum(weight.shape == (97, 16) for weight in model.weights) == 1

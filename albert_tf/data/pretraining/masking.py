@@ -152,7 +152,7 @@ class Masker:
         return {"input_ids": input_ids, **self.pad(masked)}
 
     def pad(self, masked: Sequence[MaskedSequence]) -> dict[str, np.ndarray]:
-        """Returns the predictions of N sequences as in records, with zeros after them.
+        """Returns the predictions of N sequences as in `pretraining_record`: zeros are unused slots.
 
         `masked_lm_positions` and `masked_lm_ids` are int32 (N, M), `masked_lm_weights` float32 (N, M).
         """
