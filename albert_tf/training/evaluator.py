@@ -44,7 +44,6 @@ class Evaluator:
         self._loss = loss
         self._jit_compile = False
         self._graphs: dict[tuple, Callable] = {}
-        self._names: tuple[str, ...] = ()  # of the loss's means, once a step is a graph
 
     @property
     def is_chief(self) -> bool:
@@ -71,20 +70,19 @@ class Evaluator:
         step = self._compile(self._evaluation_step, distributed)
         totals = MeanAccumulator()
         for batch in distributed:
-            values = step(batch)  # tracing it determines the names
-            totals.add(StepMeans(self._names, values[None]))
+            totals.add(step(batch))
         return self.derive(totals.result())
 
     def derive(self, metrics: Mapping[str, float]) -> dict[str, float]:
         """Returns the metrics and those derived from them."""
         return {**metrics, **self._loss.derive(metrics)}
 
-    def _evaluation_step(self, batch: Batch) -> tf.Tensor:
+    def _evaluation_step(self, batch: Batch) -> "StepMeans":
         def evaluate(part):
             means = self._loss.metrics(part, self._call_model(part, training=False))
-            self._names = tuple(means)
-            packed = StepMeans.pack(means)
-            return tf.distribute.get_replica_context().all_reduce("sum", packed)
+            packed = StepMeans.of_one(means)
+            replica = tf.distribute.get_replica_context()
+            return StepMeans(packed.names, replica.all_reduce("sum", packed.values)[None])
 
         return self._of_one_replica(self._run(evaluate, batch))
 
@@ -102,7 +100,7 @@ class Evaluator:
         return tf.nest.map_structure(lambda x: tf.concat(local_results(x), axis=0), outputs)
 
     def _call_model(self, batch: Batch, training: bool) -> Any:
-        """Calls the model on its own inputs; labels and other features stay behind.
+        """Calls the model on the features of the batch that its `INPUTS` names, or on all without any.
 
         Models skip padding where that pays: where lengths vary, and XLA compiles nothing.
         """
@@ -168,30 +166,35 @@ def _part(rows: tf.Tensor, number: tf.Tensor, count: int) -> tf.Tensor:
     return rows[number * size // count : (number + 1) * size // count]
 
 
-class StepMeans(Mapping):
-    """Means of several steps as pairs of total and weight, float32 (count,) each, by name.
+class StepMeans(tf.experimental.ExtensionType):
+    """Means of a step, or of several, as pairs of total and weight by name.
 
-    They are one tensor (count, 2 * names), so that a device handles them all with one operator.
+    They are one tensor, so that a device handles them all with one operator. A graph returns them with
+    their names.
+
+    Attributes:
+        names: names of the means.
+        values: totals and weights in turn, float32 (2 * names,), of several steps (count, 2 * names).
     """
 
-    def __init__(self, names: tuple[str, ...], values: tf.Tensor):
-        self.names = names
-        self.values = values
+    names: tuple[str, ...]
+    values: tf.Tensor
 
-    @staticmethod
-    def pack(means: Means) -> tf.Tensor:
-        """Returns the means of one step, float32 (2 * names,)."""
-        return tf.stack([value for pair in means.values() for value in pair])
+    @classmethod
+    def of_one(cls, means: Means) -> "StepMeans":
+        """Packs the means of one step."""
+        flat = [value for pair in means.values() for value in pair]
+        return cls(tuple(means), tf.stack(flat))
 
     def __getitem__(self, name: str) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the totals and the weights of a mean, float32 (count,) each, of one step ()."""
         column = 2 * self.names.index(name)
-        return self.values[:, column], self.values[:, column + 1]
+        return self.values[..., column], self.values[..., column + 1]
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.names)
-
-    def __len__(self) -> int:
-        return len(self.names)
+    def items(self) -> Iterator[tuple[str, tuple[tf.Tensor, tf.Tensor]]]:
+        """Yields each name with its totals and weights."""
+        for name in self.names:
+            yield name, self[name]
 
 
 class MeanAccumulator:

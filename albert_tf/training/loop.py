@@ -28,6 +28,7 @@ from albert_tf.errors import InputError, Preempted
 from albert_tf.model_folder import BEST_DIR, STATE_DIR, find_best, read_own
 from albert_tf.options.training import LoopOptions
 from albert_tf.progress import Progress
+from albert_tf.training.evaluator import Batch
 from albert_tf.training.reports import BadSteps, Callback, Interval, Reports
 from albert_tf.training.states import States
 from albert_tf.training.trainer import Trainer
@@ -111,64 +112,60 @@ def train(
     `batches_from` returns the same batches from a number on, counted from 0, each time; `evaluate` the
     metrics of held-out data. The chief calls `callback` after each report.
     """
-    options = plan.options
-    progress = Progress(plan.description, "steps", plan.num_train_steps, done=trainer.step)
-    _Run(
-        trainer,
-        plan,
-        batches_from,
-        evaluate,
-        States(f"{options.output_dir}/{STATE_DIR}", trainer.state, options.keep_checkpoint_max),
-        Reports(options.output_dir, progress, trainer.is_chief, callback),
-        BadSteps(options.max_bad_steps),
-        Preemption(trainer.is_alone),
-    ).run()
+    options, step, end = plan.options, trainer.step, plan.num_train_steps
+    progress = Progress(plan.description, "steps", end, done=step)
+    loop = _Loop(
+        trainer=trainer,
+        plan=plan,
+        evaluate_model=evaluate,
+        states=States(
+            f"{options.output_dir}/{STATE_DIR}", trainer.state, options.keep_checkpoint_max
+        ),
+        reports=Reports(options.output_dir, progress, trainer.is_chief, callback),
+        bad_steps=BadSteps(options.max_bad_steps),
+        preemption=Preemption(trainer.is_alone),
+    )
+    # The learning curve starts at step 0, and a run may be killed before an evaluation.
+    lacks_evaluation = (
+        evaluate is not None
+        and (step == 0 or plan.saves_at(step))
+        and not loop.reports.has("eval", step)
+    )
+    if step >= end and not lacks_evaluation:
+        print(
+            f"{plan.description}: {step} of {end} steps are done already, so nothing is trained, "
+            "whatever other flags say; another --output_dir starts a new run"
+        )
+        return
+    with loop.reports, loop.preemption:
+        try:
+            if lacks_evaluation:
+                loop.evaluate()
+            if step < end:
+                loop.update_until_end(step, trainer.distribute(batches_from(step)))
+        except Preempted:
+            loop.wait_for_state()
+            raise
+        loop.wait_for_state()
+        if trainer.is_chief and evaluate is None:
+            plan.write_best({"step": trainer.step})
 
 
 @dataclasses.dataclass
-class _Run:
-    """One call of `train`."""
+class _Loop:
+    """What one call of `train` works with."""
 
     trainer: Trainer
     plan: TrainingPlan
-    batches_from: Callable[[int], tf.data.Dataset]
     evaluate_model: Callable[[], dict[str, float]] | None
     states: States
     reports: Reports
     bad_steps: BadSteps
     preemption: "Preemption"
 
-    def run(self) -> None:
+    def update_until_end(self, step: int, batches: Iterator[Batch]) -> None:
+        """Makes the updates from `step` to the end of the plan, with reports, evaluations and states."""
         trainer, plan = self.trainer, self.plan
-        step, end = trainer.step, plan.num_train_steps
-        # The learning curve starts at step 0, and a run may be killed before an evaluation.
-        lacks_evaluation = (
-            self.evaluate_model is not None
-            and (step == 0 or plan.saves_at(step))
-            and not self.reports.has("eval", step)
-        )
-        if step >= end and not lacks_evaluation:
-            print(
-                f"{plan.description}: {step} of {end} steps are done already, so nothing is trained, "
-                "whatever other flags say; another --output_dir starts a new run"
-            )
-            return
-        with self.reports, self.preemption:
-            try:
-                if lacks_evaluation:
-                    self._evaluate()
-                if step < end:
-                    self._train(step)
-            except Preempted:
-                self._wait_for_state()
-                raise
-            self._wait_for_state()
-            if trainer.is_chief and self.evaluate_model is None:
-                plan.write_best({"step": trainer.step})
-
-    def _train(self, step: int) -> None:
-        trainer, plan = self.trainer, self.plan
-        batches = trainer.distribute(self.batches_from(step))
         interval = Interval(compiles=True)
         while step < plan.num_train_steps:
             count = plan.steps_after(step, trainer.steps_per_call)
@@ -194,16 +191,16 @@ class _Run:
             if is_preempted:
                 self.preemption.end()
             if evaluates:
-                self._evaluate()
+                self.evaluate()
             interval = Interval()
 
-    def _wait_for_state(self) -> None:
+    def wait_for_state(self) -> None:
         """Waits until the chief has written its state."""
         if self.trainer.is_chief:
             self.states.wait()
         self.trainer.any_worker(False)
 
-    def _evaluate(self) -> None:
+    def evaluate(self) -> None:
         """Evaluates, keeps the weights if they are the best so far, and then reports.
 
         The report comes last because a reported step is not evaluated again after a restart.

@@ -12,6 +12,7 @@ import keras
 import tensorflow as tf
 
 from albert_tf.checkpoints.tensors import variables_by_path
+from albert_tf.errors import InputError
 from albert_tf.training.evaluator import Batch, Evaluator, Loss, Means, StepMeans
 
 # Maximum global norm of the gradients, as in BERT and ALBERT.
@@ -20,6 +21,21 @@ _CLIP_NORM = 1.0
 # Updates of one compiled function, the most that a call makes: XLA compiles for one number of batches.
 _COMPILED_STEPS = 16
 
+_CLIPS = f"none, as the trainer clips the global norm to {_CLIP_NORM}"
+# Settings of Keras's optimizers that `Optimizer.apply` carries out, but not `update_step`, which is all
+# that a trainer calls -> what to use instead.
+_UNUSED_SETTINGS = {
+    "weight_decay": "weight_decay_rate of albert_tf's optimizers",
+    "clipnorm": _CLIPS,
+    "clipvalue": _CLIPS,
+    "global_clipnorm": _CLIPS,
+    "use_ema": "model.fit, which averages the weights",
+    "loss_scale_factor": "mixed_bfloat16, which needs no scale",
+    "gradient_accumulation_steps": "accumulate_steps of the trainer",
+}
+# What Keras's `Optimizer.apply` calls around all calls of `update_step`.
+_AROUND_STEPS = "_backend_update_step"
+
 # By the variable's index among the trainable ones.
 Gradients = dict[int, tf.Tensor]
 
@@ -27,10 +43,14 @@ Gradients = dict[int, tf.Tensor]
 class Trainer(Evaluator):
     """Trains a model that was created under `strategy.scope()`, as the optimizer.
 
-    The optimizer neither clips nor accumulates; the seed is that of the model's random numbers. A replica
-    splits its share of a batch, a multiple of `accumulate_steps`, into as many micro-batches, to hold the
-    activations of one at a time. With `jit_compile` XLA compiles all updates of a call as one function,
-    or with several replicas each part of an update between two sums over them.
+    Of the optimizer it calls `update_step` alone, so one with settings that would have no effect is
+    refused. The seed is that of the model's random numbers. A replica splits its share of a batch, a
+    multiple of `accumulate_steps`, into as many micro-batches, to hold the activations of one at a time.
+    With `jit_compile` XLA compiles all updates of a call as one function, or with several replicas each
+    part of an update between two sums over them.
+
+    Raises:
+        InputError: the optimizer does something that is not in its `update_step`.
     """
 
     def __init__(
@@ -44,6 +64,7 @@ class Trainer(Evaluator):
         jit_compile: bool = False,
     ):
         super().__init__(model, loss, strategy)
+        _check_optimizer(optimizer)
         self.optimizer = optimizer
         self._seed = seed
         self._accumulate_steps = accumulate_steps
@@ -90,37 +111,24 @@ class Trainer(Evaluator):
         """
         most = _COMPILED_STEPS if self._compiles_loop else count
         calls = [min(most, count - first) for first in range(0, count, most)]
-        values = [self._train_loop(batches, tf.constant(number)) for number in calls]
-        return StepMeans(self._step_names, tf.concat(values, axis=0))
+        parts = [self._train_loop(batches, tf.constant(number)) for number in calls]
+        return StepMeans(parts[0].names, tf.concat([part.values for part in parts], axis=0))
 
-    def _make_train_loop(self, batches: Iterator[Batch], count: tf.Tensor) -> tf.Tensor:
-        """Returns the packed means of each step."""
+    def _make_train_loop(self, batches: Iterator[Batch], count: tf.Tensor) -> StepMeans:
+        """Makes `count` updates with the next batches; XLA compiles them if all shapes are known."""
         spec = batches.element_spec
-        step = tf.function(self.train_step, input_signature=[spec], autograph=False)
+        step = tf.function(self._packed_step, input_signature=[spec], autograph=False)
+        shapes = [values.shape for values in tf.nest.flatten(spec)]
+        if not (self._compiles_loop and all(shape.is_fully_defined() for shape in shapes)):
+            return _repeat(step, lambda _: next(batches), count, count)
+        # XLA cannot read batches, so the call takes them all.
+        stacked = _stack(lambda _: next(batches), spec, count, _COMPILED_STEPS)
+        compiled = tf.function(_repeat_on_rows, autograph=False, jit_compile=True)
+        means = compiled(step, stacked, count)
+        return StepMeans(means.names, means.values[:count])
 
-        def train(next_batch, most, size=None):
-            def update(index):
-                means = step(next_batch(index))
-                self._step_names = tuple(means)
-                return StepMeans.pack(means)
-
-            return _stack(update, tf.TensorSpec((size,), tf.float32), count, most)
-
-        @tf.function(autograph=False, jit_compile=True)
-        def train_compiled(stacked):
-            def take(index):
-                return tf.nest.map_structure(lambda values: values[index], stacked)
-
-            # XLA needs the size of the stacked means in advance.
-            size = 2 * len(step.get_concrete_function().structured_outputs)
-            return train(take, _COMPILED_STEPS, size)
-
-        is_fixed = self._compiles_loop and all(
-            values.shape.is_fully_defined() for values in tf.nest.flatten(spec)
-        )
-        if not is_fixed:
-            return train(lambda _: next(batches), count)
-        return train_compiled(_stack(lambda _: next(batches), spec, count, _COMPILED_STEPS))[:count]
+    def _packed_step(self, batch: Batch) -> StepMeans:
+        return StepMeans.of_one(self.train_step(batch))
 
     def train_step(self, batch: Batch) -> Means:
         """Makes one update with a distributed batch; for use in a graph."""
@@ -248,6 +256,50 @@ class Trainer(Evaluator):
             for number in (replica_id, step, part):
                 seed = tf.random.experimental.stateless_fold_in(seed, number)
             state.assign(tf.cast(seed, state.dtype))
+
+
+def _check_optimizer(optimizer: keras.optimizers.Optimizer) -> None:
+    """Raises an `InputError` if an optimizer does something in `apply` that `update_step` does not."""
+    name = type(optimizer).__name__
+    for setting, instead in _UNUSED_SETTINGS.items():
+        value = getattr(optimizer, setting)
+        if value:  # 0 has no effect in Keras either
+            raise InputError(
+                f"optimizer: {name} has {setting}={value}, which would have no effect in this training; "
+                f"expected {instead}"
+            )
+    own, base = type(optimizer), keras.optimizers.Optimizer
+    # A wrapper of other optimizers has none, and Nadam does something before.
+    does_more = getattr(own, _AROUND_STEPS, None) is not getattr(base, _AROUND_STEPS, None)
+    if own.update_step is base.update_step or does_more:
+        raise InputError(
+            f"optimizer: {name} does more than its update_step, which is all that this training calls; "
+            "expected another optimizer"
+        )
+
+
+def _repeat_on_rows(
+    step: Callable[[Batch], StepMeans], stacked: Batch, count: tf.Tensor
+) -> StepMeans:
+    """Calls a step on the first `count` of `_COMPILED_STEPS` batches that are stacked."""
+
+    def batch_of(index):
+        return tf.nest.map_structure(lambda values: values[index], stacked)
+
+    return _repeat(step, batch_of, count, _COMPILED_STEPS)
+
+
+def _repeat(
+    step: Callable[[Batch], StepMeans],
+    batch_of: Callable[[tf.Tensor], Batch],
+    count: tf.Tensor,
+    most: int | tf.Tensor,
+) -> StepMeans:
+    """Calls a step on the batches of the numbers from 0 to `count`; the means are zeros up to `most`."""
+    returned = step.get_concrete_function().structured_outputs
+    row = tf.TensorSpec(returned.values.shape, tf.float32)
+    values = _stack(lambda index: step(batch_of(index)).values, row, count, most)
+    return StepMeans(returned.names, values)
 
 
 def _stack(

@@ -1,23 +1,52 @@
+from typing import ClassVar
+
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from albert_tf.data.fine_tuning.batches import computed_batches
-from albert_tf.losses import ClassificationLoss, PretrainingLoss, SpanLoss, batch_loss
+from albert_tf.losses import (
+    ClassificationLoss,
+    MaskedLM,
+    Mean,
+    PretrainingLoss,
+    SpanLoss,
+    batch_loss,
+)
 from albert_tf.models import AlbertClassifier, AlbertEncoder, AlbertPretrainer, AlbertSpanLabeler
-from albert_tf.optimization import Lamb, PolynomialDecayWithWarmup
+from albert_tf.models.inputs import Input
+from albert_tf.optimization import AdamWeightDecay, Lamb, PolynomialDecayWithWarmup
 from albert_tf.training import Trainer, make_strategy
-from tests.helpers import random_inputs, random_pretraining_batches, slow_except, tiny_config
+from tests.helpers import (
+    random_inputs,
+    random_pretraining_batches,
+    refused,
+    slow_except,
+    tiny_config,
+)
 
 
-def make_trainer(strategy_name, seed=5, loss=None, options=None, **config):
+def make_lamb():
+    return Lamb(PolynomialDecayWithWarmup(0.02, 30, 4))
+
+
+def make_trainer(
+    strategy_name,
+    seed=5,
+    loss=None,
+    options=None,
+    model_class=AlbertPretrainer,
+    make_optimizer=make_lamb,
+    **config,
+):
     """Makes a trainer of a pre-training; `options` are the trainer's."""
     loss, options = loss or PretrainingLoss(), options or {}
     strategy = make_strategy(strategy_name)
     with strategy.scope():
         config = tiny_config(num_hidden_layers=1, **config)
-        model = AlbertPretrainer(AlbertEncoder(config, seed=1), seed=2)
-        optimizer = Lamb(PolynomialDecayWithWarmup(0.02, 30, 4))
+        model = model_class(AlbertEncoder(config, seed=1), seed=2)
+        optimizer = make_optimizer()
     return Trainer(model, loss, optimizer, strategy, seed, **options)
 
 
@@ -137,12 +166,81 @@ def test_evaluation_counts_every_row_once(strategy):
 
 
 def test_variable_that_the_loss_does_not_reach_stays(eagerly):
-    loss = PretrainingLoss(sentence_objective=False)
+    loss = PretrainingLoss([MaskedLM()])
     trainer = make_trainer("one_device", loss=loss)
     kernel = trainer.model.encoder.pooler.dense.kernel
     before = kernel.numpy()
     train(trainer, random_pretraining_batches(2))
     np.testing.assert_array_equal(kernel, before)
+
+
+class SeeingPretrainer(AlbertPretrainer):
+    """A model whose `INPUTS` name two labels."""
+
+    INPUTS: ClassVar = {
+        **AlbertPretrainer.INPUTS,
+        "masked_lm_ids": Input("BM", exported=False),
+        "masked_lm_weights": Input("BM", exported=False),
+    }
+
+    def call(self, inputs, training=None):
+        outputs = super().call(inputs, training=training)
+        if "masked_lm_ids" not in inputs:
+            return outputs
+        shown = tf.cast(inputs["masked_lm_ids"], tf.float32) * inputs["masked_lm_weights"]
+        return {**outputs, "shown": shown, "has_others": "next_sentence_labels" in inputs}
+
+
+class LossOfSeen(PretrainingLoss):
+    def metrics(self, batch, outputs):
+        shown = tf.reduce_sum(outputs["shown"])
+        means = {"shown": Mean(shown, tf.ones([])), **super().metrics(batch, outputs)}
+        assert not outputs["has_others"]
+        return means
+
+
+def test_model_sees_the_labels_that_its_inputs_name():
+    trainer = make_trainer("one_device", loss=LossOfSeen(), model_class=SeeingPretrainer)
+    model = trainer.model
+    batches = random_pretraining_batches(1)
+    (batch,) = batches.as_numpy_iterator()
+    expected = (batch["masked_lm_ids"] * batch["masked_lm_weights"]).sum()
+    assert train(trainer, batches)[0]["shown"] == trainer.evaluate(batches)["shown"] == expected
+    assert not {"masked_lm_ids", "masked_lm_weights"} & set(model.input_shapes)
+    positions = np.array([[1], [2], [3]], np.int32)
+    assert "masked_lm_logits" in model({**random_inputs(), "masked_lm_positions": positions})
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "message"),
+    [
+        (
+            Lamb(0.1, clipnorm=2.0),
+            "Lamb has clipnorm=2.0, .* expected none, as .* clips the global",
+        ),
+        (Lamb(0.1, global_clipnorm=2.0), "Lamb has global_clipnorm=2.0, .* expected none, as "),
+        (Lamb(0.1, clipvalue=0.5), "Lamb has clipvalue=0.5, .* expected none, as "),
+        (AdamWeightDecay(0.1, use_ema=True), "AdamWeightDecay has use_ema=True, .* model.fit"),
+        (Lamb(0.1, gradient_accumulation_steps=2), "_steps=2, .* expected accumulate_steps of the"),
+        (Lamb(0.1, loss_scale_factor=8.0), "loss_scale_factor=8.0, .* expected mixed_bfloat16"),
+        (
+            keras.optimizers.AdamW(0.1),
+            "AdamW has weight_decay=0.004, .* expected weight_decay_rate",
+        ),
+        (keras.optimizers.LossScaleOptimizer(Lamb(0.1)), "LossScaleOptimizer does more than its "),
+        (keras.optimizers.Nadam(0.1), "Nadam does more than its update_step"),
+    ],
+)
+def test_optimizer_whose_settings_would_be_ignored_is_refused(optimizer, message):
+    model = AlbertPretrainer(AlbertEncoder(tiny_config(num_hidden_layers=1)))
+    with refused(f"^optimizer: .*{message}"):
+        Trainer(model, PretrainingLoss(), optimizer, make_strategy("one_device"), seed=1)
+
+
+def test_optimizer_of_keras_without_such_settings_trains():
+    trainer = make_trainer("one_device", make_optimizer=lambda: keras.optimizers.Adam(0.01))
+    losses = column(train(trainer, random_pretraining_batches(1).repeat(5)), "masked_lm_loss")
+    assert losses[4] < losses[0]
 
 
 @pytest.mark.parametrize("strategy", ["one_device", "mirrored"])
