@@ -147,6 +147,13 @@ def save_model(
         write_description(incomplete, model, kind, sums=sums, **description)
 
 
+def check_names(model: keras.Model, kind: Any = None) -> None:
+    """Raises an `InputError` if `save_model` would have no name for a variable of a model."""
+    layout = hugging_face.layout_of(_config_of(model, kind).model_type)
+    for path in variables_of(model):
+        layout(path)
+
+
 def write_description(
     folder: str,
     model: keras.Model,

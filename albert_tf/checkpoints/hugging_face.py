@@ -285,11 +285,9 @@ masked_lm_head/layer_norm        cls.predictions.transform.LayerNorm
 sentence_order_head/dense        cls.seq_relationship
 """,
 }
-# Hugging Face has no heads as in the last line; these names serve the report of missing keys.
-_COMMON_HEADS = r"""
+_COMMON_HEADS = """
 (?:token_)?head/dense            classifier
 span_head/dense                  qa_outputs
-(conditional_span_head/.+)  \1
 """
 
 

@@ -56,7 +56,7 @@ _ENDS = {
     "gamma": ("/0", False),
     "beta": ("/1", False),
 }
-# KerasHub has no heads as in the last lines; these names serve the report of missing keys.
+# KerasHub has no heads as in the last line; these names serve the report of missing keys.
 _OUTER_ROWS = r"""
 embedding/word_embeddings        {backbone}reversible_embedding/0
 embedding/position_embeddings    {backbone}position_embedding/0
@@ -68,8 +68,7 @@ masked_lm_head/output_bias       masked_lm_head/0
 masked_lm_head/transform         masked_lm_head/_intermediate_dense
 masked_lm_head/layer_norm        masked_lm_head/_intermediate_layer_norm
 head/dense                       dense
-(sentence_order_head|span_head|token_head)/dense  \1
-(conditional_span_head/.+)     \1
+(sentence_order_head|span_head)/dense  \1
 """.replace("{backbone}", _BACKBONE)
 _BLOCK_ROWS = r"""
 {ours}/attention_\d+_\d+/query       {theirs}/_self_attention_layer/query_dense

@@ -44,11 +44,19 @@ def read_rows(table: str) -> list[Row]:
     ]
 
 
-def make_layout(rows: Sequence[Row], ends: Ends, whose: str) -> Layout:
+# Heads that others lack. Their names are ours, for our own folders and for the reports of missing keys. A
+# head that only some lack has a row in the tables of the others, which come first.
+OWN_HEADS = r"""
+((?:token_head|conditional_span_head)/.+)   \1
+"""
+
+
+def make_layout(table: Sequence[Row], ends: Ends, whose: str) -> Layout:
     """Returns a function that tells from a variable's path how others, `whose`, store the variable.
 
-    A row matches a whole path, or all but its end.
+    A row matches a whole path, or all but its end. The rows of `OWN_HEADS` come after those of the table.
     """
+    rows = [*table, *read_rows(OWN_HEADS)]
 
     def layout(path: str) -> Stored:
         layer, _, end = path.rpartition("/")
@@ -61,7 +69,10 @@ def make_layout(rows: Sequence[Row], ends: Ends, whose: str) -> Layout:
             if match:
                 names = tuple(match.expand(name) + their_end for name in stored.names)
                 return dataclasses.replace(stored, names=names, transposed=transposed)
-        raise InputError(f"'{path}': {whose} checkpoints have no name for such a variable")
+        raise InputError(
+            f"'{path}': {whose} checkpoints have no name for such a variable; a head of your own needs a "
+            "row in OWN_HEADS of albert_tf/checkpoints/names.py"
+        )
 
     return layout
 
@@ -87,7 +98,6 @@ def grouped_config(config: AlbertConfig, whose: str) -> AlbertConfig:
 
 SHARED = "bert/encoder/layer_shared/"
 
-# The original has no head as in the last line; its name serves the report of missing keys.
 _OUTER_ROWS = r"""
 embedding/word_embeddings             bert/embeddings/word_embeddings
 embedding/position_embeddings         bert/embeddings/position_embeddings
@@ -110,7 +120,6 @@ conditional_span_head/layer_norm      end_logits/LayerNorm
 conditional_span_head/end_logits      end_logits/dense_1
 conditional_span_head/answer_hidden   answer_class/dense_0
 conditional_span_head/answer_logits   answer_class/dense_1
-(token_head/.+)                       \1
 """
 _ORIGINAL = r"""
 attention/(query|key|value)           {block}attention_1/self/\3

@@ -12,7 +12,7 @@ from albert_tf import files, folders, model_folder, training
 from albert_tf.checkpoints.hugging_face import stored_config
 from albert_tf.checkpoints.loading import load_checkpoint
 from albert_tf.config import AlbertConfig
-from albert_tf.conversion import save_model, write_description
+from albert_tf.conversion import check_names, save_model, write_description
 from albert_tf.errors import InputError, name_place, warn
 from albert_tf.kinds import Kind
 from albert_tf.options import to_json_dict
@@ -117,7 +117,11 @@ def start_or_resume(
     `--init_checkpoint` initialises `starting_part`, the model or its encoder; None for a run that
     resumes. Records of an unknown tokenizer have none. Yields a function that writes the model as the
     best one.
+
+    Raises:
+        InputError: among others, a variable of the model has no name in the folder of the best model.
     """
+    check_names(trainer.model, kind)
     if starting_part is not None:
         load_init_checkpoint(options, starting_part)
     described = {**to_json_dict(options), **noted}

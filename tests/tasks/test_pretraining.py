@@ -7,6 +7,7 @@ import json
 import pathlib
 import shutil
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -14,6 +15,8 @@ from tensorboard.compat.proto import event_pb2
 
 import albert_tf
 from albert_tf import training
+from albert_tf.checkpoints import names
+from albert_tf.checkpoints.safetensors_files import read_tensors
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion import save_model
 from albert_tf.errors import InputError, StoppedError
@@ -123,6 +126,31 @@ def test_resumed_run_warns_of_other_data(options, tmp_path, eagerly, capsys):
     replace_own(str(tmp_path / "run" / "state"), options={"optimizer": "lamb", "task_name": "cola"})
     with refused("another kind of run: one without sentence_objective"):
         run(options)
+
+
+def test_variable_without_a_name_in_folders_is_refused_before_the_training(
+    language_data, tmp_path, monkeypatch
+):
+    def build_with_another_head(self):
+        build(self)
+        self.another_head = keras.layers.Dense(2, name="another_head")
+        self.another_head.build((None, self.config.hidden_size))
+
+    build = AlbertPretrainer._build_layers
+    monkeypatch.setattr(AlbertPretrainer, "_build_layers", build_with_another_head)
+    with refused(
+        r"^'albert_pretrainer/another_head/kernel': Hugging Face's .* have no name .* a row in OWN_HEADS "
+        r"of albert_tf/checkpoints/names\.py$"
+    ):
+        run(make_options(language_data, tmp_path / "run"))
+    assert not (tmp_path / "run").exists()
+
+    # The row is all that is needed, also by checkpoints of others.
+    row = "(another_head/.+)  \\1\n"
+    monkeypatch.setattr(names, "OWN_HEADS", names.OWN_HEADS + row)
+    run(make_options(language_data, tmp_path / "run", **SHORT))
+    saved = read_tensors(str(tmp_path / "run" / "best" / "model.safetensors"))
+    assert saved["another_head/kernel"].shape == (48, 2)
 
 
 IN_SIX_PARTS = {"accumulate_steps": 3, "distribution_strategy": "mirrored"}
