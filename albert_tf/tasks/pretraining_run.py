@@ -24,6 +24,7 @@ from albert_tf.model_folder import TRAINED_LAYERS, find_best
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.models.flash_attention import has_flash_attention
 from albert_tf.options.resolution import Resolution
+from albert_tf.tasks.optimizers import check_rate
 from albert_tf.tasks.output_folder import (
     check_output_dir,
     load_init_checkpoint,
@@ -127,6 +128,8 @@ def run(options: PretrainingOptions) -> dict[str, float]:
 def add_recipe(values: Resolution[PretrainingOptions]) -> None:
     """Adds the hyperparameters of the recipe, which is the paper's by default."""
     recipe = values.given.recipe_values
+    if values.given.do_train:
+        check_rate(values, recipe.optimizer)
     values.add("recipe" if values.given.recipe else "default", dataclasses.asdict(recipe))
 
 

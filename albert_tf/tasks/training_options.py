@@ -16,11 +16,10 @@ from albert_tf.options.parts import Form, Weights, check_form
 from albert_tf.options.training import LoopOptions
 from albert_tf.processor import has_bfloat16
 from albert_tf.sources import MODEL_NAMES
+from albert_tf.tasks.optimizers import OptimizerName, describe_optimizers
 
 # 256 times the paper's. A batch is built as a whole, so a typing error could fill the memory.
 MAX_BATCH_SIZE = 1 << 20
-
-OptimizerName = Literal["lamb", "adamw", "debiased_adamw"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -57,11 +56,7 @@ class TrainingOptions(DepthOptions, VocabularyOptions, LoopOptions):
         least=1,
         most=MAX_BATCH_SIZE,
     )
-    optimizer: OptimizerName | None = option(
-        "LAMB, the original's AdamW, or AdamW with the correction of its moments' bias that the original "
-        "lacks.",
-        None,
-    )
+    optimizer: OptimizerName | None = option(describe_optimizers(), None)
     learning_rate: float | None = option("Peak learning rate.", None, least=0)
     num_train_steps: int | None = option("Total number of updates.", None, least=1)
     warmup_steps: int | None = option(

@@ -1,7 +1,6 @@
 """What all runs that train begin with: devices, the model to start from, its config, the optimizer."""
 
 import dataclasses
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -13,8 +12,9 @@ from albert_tf.checkpoints.stored_model import StoredModel
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, name_place, warn
 from albert_tf.model_folder import CONFIG_FILE
-from albert_tf.optimization import AdamWeightDecay, Lamb, PolynomialDecayWithWarmup
+from albert_tf.optimization import PolynomialDecayWithWarmup
 from albert_tf.options.resolution import SOURCES, Resolution
+from albert_tf.tasks.optimizers import OPTIMIZERS
 from albert_tf.tasks.stored_run import StoredRun
 from albert_tf.tasks.training_options import TrainingOptions
 from albert_tf.tokenization.vocabulary_files import vocabulary_flags
@@ -22,11 +22,6 @@ from albert_tf.training.evaluator import Loss
 
 # The keys of the config that `--dropout` sets.
 DROPOUTS = ("hidden_dropout_prob", "attention_probs_dropout_prob")
-_OPTIMIZERS: dict[str, Callable[..., keras.optimizers.Optimizer]] = {
-    "lamb": Lamb,
-    "adamw": AdamWeightDecay,
-    "debiased_adamw": functools.partial(AdamWeightDecay, bias_correction=True),
-}
 
 
 def start_devices(options: TrainingOptions) -> None:
@@ -137,7 +132,7 @@ def make_evaluator(
         return training.Trainer(
             model,
             loss,
-            _OPTIMIZERS[options.optimizer](learning_rate),
+            OPTIMIZERS[options.optimizer].make(learning_rate),
             strategy,
             options.random_seed,
             options.accumulate_steps,

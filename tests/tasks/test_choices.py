@@ -72,6 +72,18 @@ def test_rate_that_the_model_recommends(tmp_path, capsys):
         choose_for(400, tmp_path, recommended="1")
 
 
+@pytest.mark.parametrize("recommended", [None, 0.5])
+def test_no_rate_is_chosen_for_an_optimizer_that_it_was_not_measured_with(recommended, tmp_path):
+    measured_with = "adamw" if recommended else "debiased_adamw"
+    with refused(f"^--optimizer=lamb: expected --learning_rate, too; .* is for {measured_with}$"):
+        choose_for(400, tmp_path, recommended=recommended, optimizer="lamb")
+    given = {"optimizer": "lamb", "learning_rate": 0.01}
+    assert choose_for(400, tmp_path, recommended=recommended, **given)[0].learning_rate == 0.01
+    for optimizer in ("adamw", "debiased_adamw"):
+        options = choose_for(400, tmp_path, recommended=recommended, optimizer=optimizer)[0]
+        assert (options.learning_rate, options.optimizer) == (recommended or 2e-5, optimizer)
+
+
 def test_few_rows_have_more_passes(tmp_path, capsys):
     passes = {}
     for rows in (100, 400, 2000, 70000):

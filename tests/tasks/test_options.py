@@ -9,11 +9,13 @@ import pytest
 from albert_tf.config import AlbertConfig
 from albert_tf.data.fine_tuning.task_table import TASKS
 from albert_tf.kinds import OWN_KINDS, MultipleChoice
+from albert_tf.optimization import AdamWeightDecay
 from albert_tf.tasks import training_options
 from albert_tf.tasks.conversion import ConversionOptions
 from albert_tf.tasks.embedding import EmbeddingOptions
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.squad_options import SquadOptions
+from albert_tf.tasks.optimizers import OPTIMIZERS
 from albert_tf.tasks.pretraining_data import PretrainingDataOptions
 from albert_tf.tasks.pretraining_run import PretrainingOptions
 from albert_tf.tasks.training_options import (
@@ -234,6 +236,28 @@ def test_recipe_of_the_paper_is_used_and_printed(capsys):
         shown = f"{value:g}" if isinstance(value, float) else value
         assert f"--{name}={shown}" in printed
     assert (options.num_train_epochs, options.warmup_proportion) == (None, None)
+
+
+def test_rate_of_a_recipe_is_for_its_optimizer():
+    with refused(
+        "^--optimizer=lamb: expected --learning_rate, too; the default rate is for adamw$"
+    ):
+        complete(GLUE(recipe="paper", task_name="MNLI", optimizer="lamb"))
+    for recipe in (None, "small"):
+        with refused("^--optimizer=adamw: expected --learning_rate, too; .* is for lamb$"):
+            values_of_the_recipe(PRETRAINING(recipe=recipe, optimizer="adamw"))
+        given = {"optimizer": "adamw", "learning_rate": 0.1}
+        assert values_of_the_recipe(PRETRAINING(recipe=recipe, **given)).items() >= given.items()
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_each_optimizer_is_made_and_described(name):
+    optimizer = OPTIMIZERS[name].make(0.25)
+    assert isinstance(optimizer, AdamWeightDecay)
+    assert float(optimizer.learning_rate) == 0.25
+    assert optimizer.bias_correction == (name == "debiased_adamw")
+    (field,) = (field for field in dataclasses.fields(PRETRAINING()) if field.name == "optimizer")
+    assert OPTIMIZERS[name].description in field.metadata["description"]
 
 
 def test_recipe_of_the_paper_is_that_of_the_table():

@@ -24,6 +24,7 @@ from albert_tf.errors import InputError
 from albert_tf.kinds import Kind
 from albert_tf.options.resolution import SOURCES, Resolution
 from albert_tf.tasks.fine_tuning.options import DEFAULT_VALUES, FineTuningOptions
+from albert_tf.tasks.optimizers import check_rate
 from albert_tf.tasks.stored_run import StoredRun
 from albert_tf.tasks.training_options import PAPER, PAPER_SQUAD_V2, Recipe
 from albert_tf.tokenization import Tokenizer
@@ -41,6 +42,10 @@ _CHOSEN = (
 # the highest of Turc et al. 2019, https://arxiv.org/abs/1908.08962.
 _LEAST_RATE, _MOST_RATE = 1e-5, 3e-4
 _WIDTH_OF_BASE = 768
+
+# The optimizers that the rates are for. Without bias correction the first updates undo a part of a
+# pre-training (Mosbach et al. 2021, https://arxiv.org/abs/2006.04884), unless the rate was measured so.
+_WIDTH_WITH, _RECOMMENDED_WITH = "debiased_adamw", "adamw"
 
 # With fewer rows the rate is half of it.
 _FEW_ROWS = 200
@@ -72,6 +77,7 @@ def add_known(
     given = values.given
     recipe = _find_recipe(given, train)
     if recipe:
+        check_rate(values, recipe.optimizer)
         values.add("recipe", _recipe_values(given, recipe))
     elif stored and given.do_train:
         _add_first_run(values, stored)
@@ -221,15 +227,14 @@ def _add_rate(
     values: Resolution[FineTuningOptions], config: AlbertConfig, kind: Kind, rows: int
 ) -> None:
     """Adds the learning rate, and the optimizer that it is for."""
-    recommended = StoredModel.of_config(values["albert_config_file"]).recommended_rate
-    rate, reason = recommended, "the model recommends"
-    if recommended is None:
-        rate, reason = _width_rate(config, kind), f"suits a width of {config.hidden_size}"
+    rate = StoredModel.of_config(values["albert_config_file"]).recommended_rate
+    reason, optimizer = "the model recommends", _RECOMMENDED_WITH
+    if rate is None:
+        rate = _width_rate(config, kind)
+        reason, optimizer = f"suits a width of {config.hidden_size}", _WIDTH_WITH
     if rows < _FEW_ROWS:
         rate, reason = rate / 2, f"half of what {reason}"
-    # Without bias correction the first updates undo a part of a pre-training (Mosbach et al. 2021,
-    # https://arxiv.org/abs/2006.04884), unless the rate was measured so.
-    optimizer = "debiased_adamw" if recommended is None else "adamw"
+    check_rate(values, optimizer)
     values.add("model", {"optimizer": optimizer})
     values.add("model", {"learning_rate": rate}, {"learning_rate": reason})
 

@@ -1,0 +1,83 @@
+"""The optimizers that `--optimizer` names: a row each, of which flag, help and default rates are made.
+
+`--help` reads the rows, so what makes an optimizer imports Keras when it is called.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from albert_tf.errors import InputError
+from albert_tf.options.resolution import Resolution
+
+if TYPE_CHECKING:
+    import keras
+
+
+class OptimizerRow(NamedTuple):
+    """An optimizer.
+
+    Attributes:
+        description: what it is, for `--help`.
+        make: makes it, given a learning rate or a schedule of it. All else has the original's values.
+        rates: name for the learning rates that suit it. A default rate was measured with one optimizer;
+            others with the same `rates` may use it, and with any other the user has to give a rate.
+    """
+
+    description: str
+    make: Callable[[Any], "keras.optimizers.Optimizer"]
+    rates: str
+
+
+def _make_lamb(learning_rate):
+    from albert_tf.optimization import Lamb
+
+    return Lamb(learning_rate)
+
+
+def _make_adamw(learning_rate):
+    from albert_tf.optimization import AdamWeightDecay
+
+    return AdamWeightDecay(learning_rate)
+
+
+def _make_debiased_adamw(learning_rate):
+    from albert_tf.optimization import AdamWeightDecay
+
+    return AdamWeightDecay(learning_rate, bias_correction=True)
+
+
+OPTIMIZERS = {
+    "lamb": OptimizerRow("LAMB", _make_lamb, "lamb"),
+    "adamw": OptimizerRow("the original's AdamW", _make_adamw, "adamw"),
+    "debiased_adamw": OptimizerRow(
+        "AdamW with the correction of its moments' bias that the original lacks",
+        _make_debiased_adamw,
+        "adamw",
+    ),
+}
+OptimizerName = Literal[(*OPTIMIZERS,)]
+
+
+def describe_optimizers() -> str:
+    """Returns a sentence with the descriptions of all optimizers."""
+    *others, last = (row.description for row in OPTIMIZERS.values())
+    return f"{', '.join(others)}, or {last}."
+
+
+def check_rate(values: Resolution[Any], measured_with: str) -> None:
+    """Checks that the learning rate of one optimizer may be the default of another.
+
+    Args:
+        values: the options of the run, before the default rate is added.
+        measured_with: name of the optimizer that the default rate is for.
+
+    Raises:
+        InputError: it may not, and no rate is given.
+    """
+    optimizer = values["optimizer"] or measured_with
+    is_suitable = OPTIMIZERS[optimizer].rates == OPTIMIZERS[measured_with].rates
+    if values.is_open("learning_rate") and not is_suitable:
+        raise InputError(
+            f"--optimizer={optimizer}: expected --learning_rate, too; the default rate is for "
+            f"{measured_with}"
+        )
