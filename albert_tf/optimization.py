@@ -3,6 +3,7 @@
 import inspect
 import re
 from collections.abc import Sequence
+from typing import ClassVar
 
 import keras
 from keras import ops
@@ -38,7 +39,13 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         epsilon: outside the root.
         exclude: regular expressions, or one; a variable in whose path one is found has no weight decay.
         bias_correction: whether the bias of the moments, which begin at 0, is corrected.
+
+    Attributes:
+        MOMENTS: names of what the optimizer keeps for each variable; a subclass with others overrides
+            `direction`, too.
     """
+
+    MOMENTS: ClassVar[tuple[str, ...]] = ("m", "v")
 
     def __init__(
         self,
@@ -63,13 +70,11 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         self.bias_correction = bias_correction
 
     def build(self, variables):
-        """Makes both moments of each variable."""
+        """Makes the moments of each variable."""
         if self.built:
             return
         super().build(variables)
-        self._first_moments, self._second_moments = self.add_optimizer_variables(
-            variables, ["m", "v"]
-        )
+        self._moments = self.add_optimizer_variables(variables, list(self.MOMENTS))
         self._is_excluded = [
             any(re.search(pattern, variable.path) for pattern in self.exclude)
             for variable in variables
@@ -105,20 +110,23 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
     def update_step(self, gradient, variable, learning_rate):
         """Updates one variable and its moments."""
         index = self._get_variable_index(variable)
-        m, v = self._first_moments[index], self._second_moments[index]
-        gradient = ops.cast(gradient, variable.dtype)
-        self.assign(m, self.beta_1 * m + (1.0 - self.beta_1) * gradient)
-        self.assign(v, self.beta_2 * v + (1.0 - self.beta_2) * ops.square(gradient))
-        if self.bias_correction:
-            count = ops.cast(self.iterations + 1, variable.dtype)
-            m = m / (1.0 - ops.power(self.beta_1, count))
-            v = v / (1.0 - ops.power(self.beta_2, count))
-        update = m / (ops.sqrt(v) + self.epsilon)
+        moments = [of_variables[index] for of_variables in self._moments]
+        update = self.direction(ops.cast(gradient, variable.dtype), *moments)
         rate = ops.cast(learning_rate, variable.dtype)
         if not self._is_excluded[index]:
             update = update + self.weight_decay_rate * variable
             rate = rate * self.trust_ratio(variable, update)
         self.assign_sub(variable, rate * update)
+
+    def direction(self, gradient, m, v):
+        """Updates the moments of a variable, and returns its update without decay and learning rate."""
+        self.assign(m, self.beta_1 * m + (1.0 - self.beta_1) * gradient)
+        self.assign(v, self.beta_2 * v + (1.0 - self.beta_2) * ops.square(gradient))
+        if self.bias_correction:
+            count = ops.cast(self.iterations + 1, gradient.dtype)
+            m = m / (1.0 - ops.power(self.beta_1, count))
+            v = v / (1.0 - ops.power(self.beta_2, count))
+        return m / (ops.sqrt(v) + self.epsilon)
 
     def trust_ratio(self, variable, update):
         """Returns the factor on the learning rate of a variable that is not excluded; here 1."""

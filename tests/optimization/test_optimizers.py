@@ -2,6 +2,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from keras import ops
 
 from albert_tf.optimization import AdamWeightDecay, Lamb, PolynomialDecayWithWarmup
 
@@ -68,6 +69,34 @@ def test_a_clipped_run_equals_a_slow_reference(optimizer_class, start, bias_corr
         path = variable.path
         np.testing.assert_allclose(variable, expected[path], rtol=0, atol=2e-6, err_msg=path)
         assert np.abs(variable - initial[variable.path]).max() > 0.01
+
+
+class Lion(AdamWeightDecay):
+    """Lion (Chen et al. 2023, https://arxiv.org/abs/2302.06675), with a single moment."""
+
+    MOMENTS = ("m",)
+
+    def direction(self, gradient, m):
+        update = ops.sign(self.beta_1 * m + (1.0 - self.beta_1) * gradient)
+        self.assign(m, self.beta_2 * m + (1.0 - self.beta_2) * gradient)
+        return update
+
+
+def test_subclass_with_another_direction_and_its_own_moments():
+    rng = np.random.default_rng(0)
+    initial = {"kernel": rng.normal(size=(3, 5)), "bias": rng.normal(size=(7,))}
+    variables = [keras.Variable(value, name=name) for name, value in initial.items()]
+    optimizer = Lion(0.01, beta_2=0.99)
+    expected, moments = [*initial.values()], [0.0, 0.0]
+    for _ in range(4):
+        gradients = [rng.normal(size=value.shape) for value in expected]
+        optimizer.apply([tf.constant(g, tf.float32) for g in gradients], variables)
+        for index, (gradient, decay) in enumerate(zip(gradients, (0.01, 0.0), strict=True)):
+            update = np.sign(0.9 * moments[index] + 0.1 * gradient) + decay * expected[index]
+            moments[index] = 0.99 * moments[index] + 0.01 * gradient
+            expected[index] = expected[index] - 0.01 * update
+    for variable, value in zip(variables, expected, strict=True):
+        np.testing.assert_allclose(variable, value, rtol=0, atol=2e-6)
 
 
 @pytest.mark.parametrize("optimizer_class", [AdamWeightDecay, Lamb])
