@@ -1,0 +1,167 @@
+"""The losses of fine-tuning, each a mean over the rows of a batch."""
+
+import abc
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from albert_tf.losses.means import Batch, Mean, count_rows, loss_and_accuracy
+
+
+class MeanLoss(abc.ABC):
+    """A loss that is a mean over the `rows` of a batch, as reports call them; each has a `label`."""
+
+    rows = "examples"
+    label = "label_ids"
+
+    def weights(self, batch: Batch) -> dict[str, tf.Tensor]:
+        """Returns the number of rows."""
+        return {self.rows: count_rows(batch[self.label])}
+
+    @abc.abstractmethod
+    def metrics(self, batch: Batch, outputs: Any) -> dict[str, Mean]:
+        """Returns the means over this micro-batch; `loss` is one of them."""
+
+    def total(self, means: Mapping[str, Mean], weights: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """Returns the mean over the rows."""
+        return means["loss"].total / weights[self.rows]
+
+    def derive(self, metrics: Mapping[str, float]) -> dict[str, float]:
+        """Returns no further metrics."""
+        del metrics
+        return {}
+
+
+class ClassificationLoss(MeanLoss):
+    """Mean cross-entropy of one label per example: `label_ids` int (B,).
+
+    Args:
+        class_weights: what each class counts in the loss; empty for 1 each.
+    """
+
+    def __init__(self, class_weights: Sequence[float] = ()):
+        self._class_weights = tuple(class_weights)
+
+    def metrics(self, batch: Batch, outputs: tf.Tensor) -> dict[str, Mean]:
+        """Returns loss and accuracy, given logits, float (B, classes)."""
+        labels = batch["label_ids"]
+        loss, accuracy = loss_and_accuracy(outputs, labels, tf.ones_like(labels, tf.float32))
+        if self._class_weights:
+            weights = tf.gather(tf.constant(self._class_weights), labels)
+            loss, _ = loss_and_accuracy(outputs, labels, weights)
+        return {"loss": loss, "accuracy": accuracy}
+
+
+class RegressionLoss(MeanLoss):
+    """Mean squared error of one score per example: `label_ids` float (B,).
+
+    The model's outputs are those of scores less `offset`, in units of `scale`.
+    """
+
+    def __init__(self, offset: float = 0.0, scale: float = 1.0):
+        self._offset = offset
+        self._scale = scale
+
+    def metrics(self, batch: Batch, outputs: tf.Tensor) -> dict[str, Mean]:
+        """Returns the loss, given outputs, float (B, 1)."""
+        errors = tf.square(outputs[:, 0] - (batch["label_ids"] - self._offset) / self._scale)
+        return {"loss": Mean(tf.reduce_sum(errors), count_rows(errors))}
+
+
+class MultiLabelLoss(MeanLoss):
+    """Mean binary cross-entropy of k labels: `label_ids` float (B, k) of 0 and 1."""
+
+    def metrics(self, batch: Batch, outputs: tf.Tensor) -> dict[str, Mean]:
+        """Returns the loss, given logits, float (B, k)."""
+        losses = tf.nn.sigmoid_cross_entropy_with_logits(batch["label_ids"], outputs)
+        of_rows = tf.reduce_mean(losses, axis=-1)
+        return {"loss": Mean(tf.reduce_sum(of_rows), count_rows(of_rows))}
+
+
+class ContrastiveLoss(MeanLoss):
+    """Mean cross-entropy of finding the second text of each pair among those of the batch.
+
+    The logits are cosines divided by a temperature (Gao et al. 2021, https://arxiv.org/abs/2104.08821,
+    equation 1). The second texts of the other pairs are negatives: those of the same replica and
+    micro-batch.
+
+    Args:
+        temperature: divisor of the cosines, above 0.
+    """
+
+    rows = "pairs"
+
+    def __init__(self, temperature: float):
+        self._temperature = temperature
+
+    def weights(self, batch: Batch) -> dict[str, tf.Tensor]:
+        """Returns the number of pairs."""
+        return {self.rows: count_rows(batch["input_ids"]) / 2}
+
+    def metrics(self, batch: Batch, outputs: tf.Tensor) -> dict[str, Mean]:
+        """Returns loss and accuracy, given embeddings of length 1, (2 B, H), a pair after the other."""
+        logits = tf.matmul(outputs[::2], outputs[1::2], transpose_b=True) / self._temperature
+        pairs = tf.range(tf.shape(logits)[0])  # logits (B, B)
+        loss, accuracy = loss_and_accuracy(logits, pairs, tf.ones_like(pairs, tf.float32))
+        return {"loss": loss, "accuracy": accuracy}
+
+
+class TokenClassificationLoss(MeanLoss):
+    """Mean cross-entropy of the labelled tokens: `label_ids` int (B, S), -1 for other tokens."""
+
+    rows = "words"
+
+    def weights(self, batch: Batch) -> dict[str, tf.Tensor]:
+        """Returns the number of labelled tokens."""
+        return {self.rows: tf.reduce_sum(_is_labelled(batch))}
+
+    def total(self, means: Mapping[str, Mean], weights: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """Returns the mean over the labelled tokens; 0 without any."""
+        return tf.math.divide_no_nan(means["loss"].total, weights[self.rows])
+
+    def metrics(self, batch: Batch, outputs: tf.Tensor) -> dict[str, Mean]:
+        """Returns loss and accuracy, given logits, float (B, S, classes)."""
+        labels = tf.maximum(batch["label_ids"], 0)
+        loss, accuracy = loss_and_accuracy(outputs, labels, _is_labelled(batch))
+        return {"loss": loss, "accuracy": accuracy}
+
+
+class SpanLoss(MeanLoss):
+    """Mean cross-entropy of an answer's start and end, as in the original's `run_squad_v1.py`.
+
+    The labels are `start_positions` and `end_positions`, int (B,).
+    """
+
+    rows = "windows"
+    label = "start_positions"
+
+    def metrics(self, batch: Batch, outputs: Mapping[str, tf.Tensor]) -> dict[str, Mean]:
+        """Returns the loss, given `start_logits` and `end_logits`, float (B, S)."""
+        losses = [
+            tf.nn.sparse_softmax_cross_entropy_with_logits(
+                labels=batch[f"{end}_positions"], logits=outputs[f"{end}_logits"]
+            )
+            for end in ("start", "end")
+        ]
+        return {"loss": Mean(0.5 * tf.reduce_sum(losses), count_rows(batch["start_positions"]))}
+
+
+class ConditionalSpanLoss(SpanLoss):
+    """`SpanLoss` plus half the cross-entropy of `is_impossible`, int (B,), as in `run_squad_v2.py`."""
+
+    def metrics(self, batch: Batch, outputs: Mapping[str, tf.Tensor]) -> dict[str, Mean]:
+        """Returns the loss, given `start_log_probs` and `end_log_probs` (B, S), and `cls_logits` (B,)."""
+        log_probs = [
+            tf.gather(outputs[f"{end}_log_probs"], batch[f"{end}_positions"], batch_dims=1)
+            for end in ("start", "end")
+        ]
+        answerability = tf.nn.sigmoid_cross_entropy_with_logits(
+            labels=tf.cast(batch["is_impossible"], tf.float32), logits=outputs["cls_logits"]
+        )
+        total = 0.5 * (tf.reduce_sum(answerability) - tf.reduce_sum(log_probs))
+        return {"loss": Mean(total, count_rows(answerability))}
+
+
+def _is_labelled(batch: Batch) -> tf.Tensor:
+    return tf.cast(batch["label_ids"] >= 0, tf.float32)

@@ -1,0 +1,33 @@
+"""Means as pairs of total and weight, and the cross-entropy that most losses are made of."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import tensorflow as tf
+
+Batch = Mapping[str, tf.Tensor]
+
+
+class Mean(NamedTuple):
+    """A mean `total / weight`, kept as a pair so that the means of parts can be added."""
+
+    total: tf.Tensor
+    weight: tf.Tensor
+
+
+def count_rows(tensor: tf.Tensor) -> tf.Tensor:
+    """Returns the number of rows, float32 ()."""
+    return tf.cast(tf.shape(tensor)[0], tf.float32)
+
+
+def loss_and_accuracy(
+    logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
+) -> tuple[Mean, Mean]:
+    """Returns weighted cross-entropy and accuracy of logits (..., classes), labels and weights (...)."""
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+    correct = tf.cast(tf.argmax(logits, axis=-1, output_type=labels.dtype) == labels, tf.float32)
+    weight = tf.reduce_sum(weights)
+    return (
+        Mean(tf.reduce_sum(losses * weights), weight),
+        Mean(tf.reduce_sum(correct * weights), weight),
+    )
