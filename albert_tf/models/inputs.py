@@ -3,7 +3,8 @@
 Of a batch a model sees the features that its `INPUTS` names; the others are labels, which the loss reads.
 A label is among the inputs, too, if a model computes with it. So the end of an answer depends on the true
 start in training, and a model that replaces masked pieces by its own guesses needs the mask of the
-predictions. Such an input is neither required nor exported, because texts to answer do not have it.
+predictions. Such an input is neither required nor exported, because texts to answer do not have it. All
+inputs are integers: Keras casts a mask of floats, such as `masked_lm_weights`.
 """
 
 from collections.abc import Mapping

@@ -12,29 +12,14 @@ import keras
 import tensorflow as tf
 
 from albert_tf.checkpoints.tensors import variables_by_path
-from albert_tf.errors import InputError
 from albert_tf.training.evaluator import Batch, Evaluator, Loss, Means, StepMeans
+from albert_tf.training.refusals import check_optimizer, check_variables
 
 # Maximum global norm of the gradients, as in BERT and ALBERT.
 _CLIP_NORM = 1.0
 
 # Updates of one compiled function, the most that a call makes: XLA compiles for one number of batches.
 _COMPILED_STEPS = 16
-
-_CLIPS = f"none, as the trainer clips the global norm to {_CLIP_NORM}"
-# Settings of Keras's optimizers that `Optimizer.apply` carries out, but not `update_step`, which is all
-# that a trainer calls -> what to use instead.
-_UNUSED_SETTINGS = {
-    "weight_decay": "weight_decay_rate of albert_tf's optimizers",
-    "clipnorm": _CLIPS,
-    "clipvalue": _CLIPS,
-    "global_clipnorm": _CLIPS,
-    "use_ema": "model.fit, which averages the weights",
-    "loss_scale_factor": "mixed_bfloat16, which needs no scale",
-    "gradient_accumulation_steps": "accumulate_steps of the trainer",
-}
-# What Keras's `Optimizer.apply` calls around all calls of `update_step`.
-_AROUND_STEPS = "_backend_update_step"
 
 # By the variable's index among the trainable ones.
 Gradients = dict[int, tf.Tensor]
@@ -50,7 +35,8 @@ class Trainer(Evaluator):
     part of an update between two sums over them.
 
     Raises:
-        InputError: the optimizer does something that is not in its `update_step`.
+        InputError: the optimizer does something that is not in its `update_step`, or a variable has a
+            regularizer or a constraint, of which only `model.fit` takes notice.
     """
 
     def __init__(
@@ -64,7 +50,7 @@ class Trainer(Evaluator):
         jit_compile: bool = False,
     ):
         super().__init__(model, loss, strategy)
-        _check_optimizer(optimizer)
+        check_optimizer(optimizer)
         self.optimizer = optimizer
         self._seed = seed
         self._accumulate_steps = accumulate_steps
@@ -76,6 +62,7 @@ class Trainer(Evaluator):
         self._train_loop = tf.function(self._make_train_loop, autograph=False)
         self._compiles_loop = jit_compile and self.is_alone and strategy.num_replicas_in_sync == 1
         self._variables = model.trainable_variables
+        check_variables(self._variables)
         weights = {id(variable) for variable in model.weights}
         # States of random generators, such as those of dropout layers, which Keras counts as variables
         # but not as weights.
@@ -256,26 +243,6 @@ class Trainer(Evaluator):
             for number in (replica_id, step, part):
                 seed = tf.random.experimental.stateless_fold_in(seed, number)
             state.assign(tf.cast(seed, state.dtype))
-
-
-def _check_optimizer(optimizer: keras.optimizers.Optimizer) -> None:
-    """Raises an `InputError` if an optimizer does something in `apply` that `update_step` does not."""
-    name = type(optimizer).__name__
-    for setting, instead in _UNUSED_SETTINGS.items():
-        value = getattr(optimizer, setting)
-        if value:  # 0 has no effect in Keras either
-            raise InputError(
-                f"optimizer: {name} has {setting}={value}, which would have no effect in this training; "
-                f"expected {instead}"
-            )
-    own, base = type(optimizer), keras.optimizers.Optimizer
-    # A wrapper of other optimizers has none, and Nadam does something before.
-    does_more = getattr(own, _AROUND_STEPS, None) is not getattr(base, _AROUND_STEPS, None)
-    if own.update_step is base.update_step or does_more:
-        raise InputError(
-            f"optimizer: {name} does more than its update_step, which is all that this training calls; "
-            "expected another optimizer"
-        )
 
 
 def _repeat_on_rows(

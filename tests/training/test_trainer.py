@@ -187,7 +187,7 @@ class SeeingPretrainer(AlbertPretrainer):
         outputs = super().call(inputs, training=training)
         if "masked_lm_ids" not in inputs:
             return outputs
-        shown = tf.cast(inputs["masked_lm_ids"], tf.float32) * inputs["masked_lm_weights"]
+        shown = tf.cast(inputs["masked_lm_ids"] * inputs["masked_lm_weights"], tf.float32)
         return {**outputs, "shown": shown, "has_others": "next_sentence_labels" in inputs}
 
 
@@ -235,6 +235,21 @@ def test_optimizer_whose_settings_would_be_ignored_is_refused(optimizer, message
     model = AlbertPretrainer(AlbertEncoder(tiny_config(num_hidden_layers=1)))
     with refused(f"^optimizer: .*{message}"):
         Trainer(model, PretrainingLoss(), optimizer, make_strategy("one_device"), seed=1)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [("regularizer", keras.regularizers.L2()), ("constraint", keras.constraints.NonNeg())],
+)
+def test_variable_with_a_setting_that_would_be_ignored_is_refused(setting, value):
+    class OwnModel(AlbertPretrainer):
+        def _build_layers(self):
+            super()._build_layers()
+            self.own = keras.layers.Dense(2, name="own", **{f"kernel_{setting}": value})
+            self.own.build((None, 48))
+
+    with refused(f"^'albert_pretrainer/own/kernel' has a {setting}, which would have no effect"):
+        make_trainer("one_device", model_class=OwnModel)
 
 
 def test_optimizer_of_keras_without_such_settings_trains():
