@@ -113,13 +113,31 @@ def predict_spans(
     `probabilities`, float (w, k), are those of the tags of each of the words of all texts.
     """
     with tf.device("CPU"):
-        found = _find_scored(probabilities.astype(np.float64), words.texts, table)
+        *found, scores = _find_scored(probabilities.astype(np.float64), words.texts, table)
+    in_order = iter(scores.numpy().tolist())
+    return [
+        [ScoredSpan(*span, next(in_order)) for span in spans]
+        for spans in _place_spans(found, words, num_texts, table)
+    ]
+
+
+def find_tagged_spans(
+    tags: np.ndarray, words: Words, num_texts: int, table: TagTable
+) -> list[list[Span]]:
+    """Returns the spans of each text, in order, that the tags of all words, int (w,), stand for."""
+    with tf.device("CPU"):
+        found = find_spans(tags, words.texts, table)
+    return _place_spans(found, words, num_texts, table)
+
+
+def _place_spans(
+    found: Sequence[tf.Tensor], words: Words, num_texts: int, table: TagTable
+) -> list[list[Span]]:
+    """Returns the spans of each text, given what `find_spans` does for the words of all texts."""
     spans = [[] for _ in range(num_texts)]
-    for first, last, label, score in zip(
-        *(values.numpy().tolist() for values in found), strict=True
-    ):
+    for first, last, label in zip(*(values.numpy().tolist() for values in found), strict=True):
         spans[words.texts[first]].append(
-            ScoredSpan(int(words.starts[first]), int(words.ends[last]), table.labels[label], score)
+            Span(int(words.starts[first]), int(words.ends[last]), table.labels[label])
         )
     return spans
 

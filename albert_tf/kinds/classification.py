@@ -86,16 +86,17 @@ class Classification(ClassificationFlags, LongTextKind):
 
     def measure(self, examples: Sequence[Example], predictions: np.ndarray) -> Quality:
         """Also measures the loss, in which all labels count the same."""
-        ids, probabilities = label_ids(examples, self.labels), _probabilities(predictions)
+        ids = label_ids(examples, self.labels)
+        probabilities = self.interpretation(tf.constant(predictions))["probabilities"].numpy()
         predicted = probabilities.argmax(axis=-1)
         loss = float(batch_loss(ClassificationLoss(), {"label_ids": ids}, predictions))
         metrics = {**compute_metrics(self.reported, ids, predicted), "loss": loss}
         tables = {"confusion_matrix.tsv": lambda: confusion_matrix(self.labels, ids, predicted)}
         return Quality(metrics, is_collapsed(probabilities, ids, loss), tables)
 
-    def named(self, predictions: tf.Tensor) -> dict[str, tf.Tensor]:
+    def interpretation(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
         """Maps logits (B, k) to `logits`, `probabilities` (B, k) and `label` (B,)."""
-        return class_outputs(self.labels, predictions)
+        return interpret_classes(self.labels, logits)
 
 
 class Scores(NamedTuple):
@@ -159,9 +160,9 @@ class Regression(LongTextKind):
     def answers(self, examples, predictions: np.ndarray) -> dict[str, list[float]]:
         return {"prediction": self.result(examples, predictions).score.tolist()}
 
-    def named(self, predictions: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Maps logits (B, 1) to `logits` (B, 1) and `score` (B,)."""
-        return {"logits": predictions, "score": predictions[:, 0] * self.scale + self.offset}
+    def interpretation(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Maps logits (B, 1) to `score` (B,)."""
+        return {"score": logits[:, 0] * self.scale + self.offset}
 
 
 def _parse_weights(text: str, labels: Sequence[str]) -> dict[str, float]:
@@ -188,15 +189,10 @@ def _parse_weights(text: str, labels: Sequence[str]) -> dict[str, float]:
     return weights
 
 
-def class_outputs(labels: Sequence[str], logits: tf.Tensor) -> dict[str, tf.Tensor]:
+def interpret_classes(labels: Sequence[str], logits: tf.Tensor) -> dict[str, tf.Tensor]:
     """Maps logits (..., k) to `logits`, `probabilities` (..., k) and `label` (...)."""
     return {
         "logits": logits,
         "probabilities": tf.nn.softmax(logits),
         "label": tf.gather(tf.constant(labels), tf.argmax(logits, axis=-1)),
     }
-
-
-def _probabilities(logits: np.ndarray) -> np.ndarray:
-    """Returns the softmax of logits, float32 (n, k)."""
-    return tf.nn.softmax(logits).numpy()

@@ -1,11 +1,10 @@
 """Embeddings of texts, trained on pairs of texts that belong together and evaluated by cosines."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import tensorflow as tf
 
 from albert_tf.data.fine_tuning.columns import find_columns, has_label
 from albert_tf.data.fine_tuning.examples import Example, ScoreRange, make_examples
@@ -38,6 +37,7 @@ class Embedding(EmbeddingFlags, TextKind):
 
     name: ClassVar = "embedding"
     reads_pooler: ClassVar = False
+    output_name: ClassVar = "embedding"
     fixed_options: ClassVar = ("pooling",)
     least_micro_batch: ClassVar = 2  # The negatives of a pair are the others.
     can_hold_out: ClassVar = False  # Pairs that belong together cannot be evaluated.
@@ -121,14 +121,6 @@ class Embedding(EmbeddingFlags, TextKind):
         is_single = predictions.shape[1] == 1
         values = self.result(examples, predictions) if is_single else _cosines(predictions)
         return {"prediction": values.tolist()}
-
-    def named(self, predictions: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Returns `embedding` (B, H)."""
-        return {"embedding": predictions}
-
-    def read_outputs(self, exported: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        """Returns the embeddings (B, H) of an exported model."""
-        return exported["embedding"]
 
 
 def _cosines(embeddings: np.ndarray) -> np.ndarray:

@@ -61,6 +61,8 @@ class Kind(abc.ABC):
     finds_spans: ClassVar[bool] = False
     base_learning_rate: ClassVar[float] = 2e-5  # of ALBERT-base (the paper's table 14)
     num_choices: ClassVar[int | None] = None  # C, if an example is C sequences
+    # Name of what the model returns among the outputs of the exported model; see `outputs`.
+    output_name: ClassVar[str] = "logits"
 
     task_name: str = ""  # the task that the model was trained on, e.g. `cola`
     # Names of the metrics. The first, of which higher values are better, selects the best checkpoint.
@@ -202,15 +204,33 @@ class Kind(abc.ABC):
     def example_of_line(self, fields: Sequence[str]) -> Any:
         """Makes an example of the fields of a line of standard input."""
 
-    # Exported models, whose methods run in TensorFlow graphs
+    # The numbers of predictions, in Python and in the TensorFlow graphs of exported models
 
-    @abc.abstractmethod
+    def logits(self, outputs: Any) -> Any:
+        """Maps what the model returns, an array or a tensor, to logits; by default it returns these."""
+        return outputs
+
+    def interpretation(self, logits: Any) -> dict[str, tf.Tensor]:
+        """Maps logits to all that is made of them, by name, such as labels and probabilities.
+
+        Exported models return it, and results, tables, JSON and metrics have parts of it. By default
+        there is nothing.
+        """
+        return {}
+
     def outputs(self, outputs: Any) -> dict[str, tf.Tensor]:
-        """Maps what the model returns to what the exported model returns."""
+        """Maps what the model returns to what the exported model returns.
+
+        This is the interpretation, and under `output_name` what the model returns, as it is: an exported
+        model that is loaded is interpreted once, as the model itself is.
+        """
+        return {**self.interpretation(self.logits(outputs)), self.output_name: outputs}
 
     def read_outputs(self, exported: Mapping[str, tf.Tensor]) -> Any:
-        """Is the inverse of `outputs`; by default their `logits`."""
-        return exported["logits"]
+        """Returns what the model returns, given what the exported model returns."""
+        return exported[self.output_name]
+
+    # Exported models
 
     @abc.abstractmethod
     def predict_texts(
@@ -220,7 +240,7 @@ class Kind(abc.ABC):
         graph_tokenizer: Any,
         **texts: tf.Tensor,
     ) -> dict[str, tf.Tensor]:
-        """Maps texts, the inputs of the text model by name, to its outputs.
+        """Maps texts, the inputs of the text model by name, to its outputs, in a TensorFlow graph.
 
         `predict` is the ids model. `graph_tokenizer` is `tokenizer` as a `GraphTokenizer`; with
         `finds_spans` it has `tokenize_with_offsets`.

@@ -83,13 +83,16 @@ class MultiLabel(LongTextKind):
     def fit(self, examples: Sequence[Example], predictions: np.ndarray) -> Self:
         """Returns the kind with the thresholds of the highest F1."""
         ids = label_ids(examples, self.accepted_labels)
-        chosen = choose_thresholds(ids, _probabilities(predictions))
+        chosen = choose_thresholds(ids, self._probabilities(predictions))
         return dataclasses.replace(self, thresholds=tuple(chosen))
+
+    def _probabilities(self, predictions: np.ndarray) -> np.ndarray:
+        return self.interpretation(tf.constant(predictions))["probabilities"].numpy()
 
     def measure(self, examples: Sequence[Example], predictions: np.ndarray) -> Quality:
         """Also measures the loss; the thresholds are metrics `threshold_<label>`."""
         ids = label_ids(examples, self.accepted_labels)
-        values, scores = score_labels(ids, _probabilities(predictions), self._limits)
+        values, scores = score_labels(ids, self._probabilities(predictions), self._limits)
         named = dict(zip(self.labels, scores, strict=True))
         metrics = {
             **{name: values[name] for name in self.metrics},
@@ -100,26 +103,20 @@ class MultiLabel(LongTextKind):
 
     def result(self, examples: Sequence[Example], predictions: np.ndarray) -> LabelSets:
         """Returns the predicted labels and the probabilities of all labels."""
-        found = self.named(tf.constant(predictions))
+        found = self.interpretation(tf.constant(predictions))
         labels = [tuple(filter(None, row)) for row in decode(found["label"].numpy())]
         return LabelSets(labels, found["probabilities"].numpy())
 
-    def named(self, predictions: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Maps logits to `logits`, `probabilities` and `label`, (B, k) each.
+    def interpretation(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Maps logits to `probabilities` and `label`, (B, k) each.
 
         `label` has the names of the labels whose probabilities reach their thresholds, and "" for others.
         """
-        probabilities = tf.nn.sigmoid(predictions)
+        probabilities = tf.nn.sigmoid(logits)
         is_chosen = probabilities >= tf.constant(self._limits, tf.float32)
         numbers = tf.range(1, len(self.labels) + 1, dtype=tf.int64)
         names = tf.constant(["", *self.labels])
         return {
-            "logits": predictions,
             "probabilities": probabilities,
             "label": tf.gather(names, tf.where(is_chosen, numbers, 0)),
         }
-
-
-def _probabilities(logits: np.ndarray) -> np.ndarray:
-    """Returns the probabilities of the labels, float32 (n, k)."""
-    return tf.sigmoid(logits).numpy()

@@ -247,7 +247,7 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
         return {prefix + file: content for file, content in contents.items()}
 
     def outputs(self, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Returns the outputs that answers are found with."""
+        """Returns the outputs that answers are found with, as they are; see `find_candidates`."""
         return {name: value for name, value in outputs.items() if name not in _LOSS_OUTPUTS}
 
     def read_outputs(self, exported: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
@@ -267,14 +267,14 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
         )
         limit = math.inf if self._threshold is None else self._threshold
         return find_answers(
-            context,
-            inputs["input_mask"],
-            windows,
-            predict(**inputs),
-            passage.ids.row_lengths(),
-            self.n_best_size,
-            self.max_answer_length,
-            limit,
+            context=context,
+            input_mask=inputs["input_mask"],
+            windows=windows,
+            outputs=predict(**inputs),
+            passage_lengths=passage.ids.row_lengths(),
+            n_best_size=self.n_best_size,
+            max_answer_length=self.max_answer_length,
+            null_threshold=limit,
         )
 
 

@@ -1,6 +1,5 @@
 """What kinds that predict from texts or pairs of texts have in common."""
 
-import abc
 import dataclasses
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
@@ -31,9 +30,8 @@ class TextKind(Kind):
 
     reads_pooler: ClassVar = True
     reads_one_sequence: ClassVar = True
-    Result: ClassVar[
-        type
-    ]  # a named tuple of some outputs, which `predict` of a loaded model returns
+    # A named tuple of parts of `interpretation`, which `predict` of a loaded model returns.
+    Result: ClassVar[type]
 
     pairs: bool = False  # whether an example may have two texts
 
@@ -102,19 +100,17 @@ class TextKind(Kind):
     def make_model(self, encoder, dropout, seed, dtype) -> AlbertClassifier:
         return AlbertClassifier(encoder, len(self.labels) or 1, dropout, seed, dtype=dtype)
 
-    @abc.abstractmethod
-    def named(self, predictions: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Maps predictions to all that is made of them, by name.
+    def decode(self, examples, features: Features, batches) -> np.ndarray:
+        """Returns the logits of each example."""
+        return np.asarray(self.logits(self._decode_outputs(examples, features, batches)))
 
-        Exported models return it, and `result`, tables and JSON have parts of it.
-        """
-
-    def outputs(self, outputs: tf.Tensor) -> dict[str, tf.Tensor]:
-        return self.named(outputs)
+    def _decode_outputs(self, examples, features: Features, batches) -> np.ndarray:
+        """Returns the model's outputs for each example."""
+        return super().decode(examples, features, batches)
 
     def result(self, examples, predictions: np.ndarray) -> Any:
-        """Returns the parts of `named` that `Result` has, strings as lists and numbers as arrays."""
-        found = self.named(tf.constant(predictions))
+        """Returns the parts of the interpretation that `Result` has, as lists or arrays."""
+        found = self.interpretation(tf.constant(predictions))
         parts = (found[name].numpy() for name in self.Result._fields)
         return self.Result(*(decode(part) if part.dtype == object else part for part in parts))
 
@@ -161,9 +157,9 @@ class LongTextKind(LongTextFlags, TextKind):
         encode = encode_long_texts if self._has_windows else encode_examples
         return encode(examples, self.accepted_labels, tokenizer, self.max_seq_length)
 
-    def decode(self, examples, features: Features, batches) -> np.ndarray:
+    def _decode_outputs(self, examples, features: Features, batches) -> np.ndarray:
         """Returns the model's outputs, those of windows as the mean of each text."""
-        outputs = super().decode(examples, features, batches)
+        outputs = super()._decode_outputs(examples, features, batches)
         if not isinstance(features, WindowFeatures):
             return outputs
         return tf.math.segment_mean(outputs, features.example_indices).numpy()

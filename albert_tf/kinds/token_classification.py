@@ -26,12 +26,13 @@ from albert_tf.evaluation.labelled_spans import (
     ScoredSpan,
     ScoredWord,
     find_labelled_spans,
+    find_tagged_spans,
     predict_spans,
     predict_words,
     score_entities,
 )
 from albert_tf.evaluation.metrics import is_collapsed, label_scores
-from albert_tf.kinds.classification import class_outputs
+from albert_tf.kinds.classification import interpret_classes
 from albert_tf.kinds.kind import Kind, Quality, as_texts, rows_of
 from albert_tf.kinds.registry import register
 from albert_tf.losses import TokenClassificationLoss, batch_loss
@@ -120,12 +121,11 @@ class TokenClassification(TokenClassificationFlags, Kind):
         """Counts the true spans that begin or end inside a word."""
         if not features.token_labels:
             return []
-        one_hot = np.eye(len(self.labels), dtype=np.float32)[features.word_labels]
-        found = self._spans(examples, one_hot, features)
+        found = find_tagged_spans(features.word_labels, features.words, len(examples), self._table)
         cut = [
             (text, span)
             for text, spans in zip(examples, found, strict=True)
-            for span in {*text.spans}.difference(Span(*predicted[:3]) for predicted in spans)
+            for span in {*text.spans}.difference(spans)
         ]
         if not cut:
             return []
@@ -150,7 +150,7 @@ class TokenClassification(TokenClassificationFlags, Kind):
     def measure(self, examples: Sequence[TaggedText], predictions: WordLogits) -> Quality:
         """Measures spans, and the loss of the tags of words."""
         logits, features = predictions
-        ids, probabilities = features.word_labels, tf.nn.softmax(logits).numpy()
+        ids, probabilities = features.word_labels, self._probabilities(predictions)
         found = self._spans(examples, probabilities, features)
         scores = score_entities(examples, found, self.label_names)
         loss = float(batch_loss(self.loss, {"label_ids": ids}, logits))
@@ -160,8 +160,7 @@ class TokenClassification(TokenClassificationFlags, Kind):
 
     def result(self, examples, predictions: WordLogits) -> list[list[ScoredSpan | ScoredWord]]:
         """Returns the spans of each text, in order; all words of a text that is given as words."""
-        logits, features = predictions
-        probabilities = tf.nn.softmax(logits).numpy()
+        features, probabilities = predictions.features, self._probabilities(predictions)
         results = self._spans(examples, probabilities, features)
         bounds = np.searchsorted(features.words.texts, np.arange(len(examples) + 1))
         for number, text in enumerate(examples):
@@ -177,14 +176,17 @@ class TokenClassification(TokenClassificationFlags, Kind):
 
     def _find(self, examples, predictions: WordLogits) -> list[list[ScoredSpan]]:
         """Returns the spans of each text, in order."""
-        logits, features = predictions
-        return self._spans(examples, tf.nn.softmax(logits).numpy(), features)
+        return self._spans(examples, self._probabilities(predictions), predictions.features)
+
+    def _probabilities(self, predictions: WordLogits) -> np.ndarray:
+        """Returns the probabilities of the tags of all words, float32 (w, k)."""
+        return self.interpretation(tf.constant(predictions.logits))["probabilities"].numpy()
 
     def _tags(self, text: TaggedText, spans: Sequence[Span | ScoredSpan]) -> list[str]:
         """Returns the tags of the words that a text is given as."""
-        limits = np.array(text.words, np.int64).reshape(-1, 2).T
+        starts, ends = np.array(text.words, np.int64).reshape(-1, 2).T
         spans = [Span(*span[:3]) for span in spans]
-        return [self.labels[tag] for tag in tag_words(*limits, spans, self._table)]
+        return [self.labels[tag] for tag in tag_words(starts, ends, spans, self._table)]
 
     def _spans(self, examples, probabilities: np.ndarray, features: TaggingFeatures):
         return predict_spans(probabilities, features.words, len(examples), self._table)
@@ -226,9 +228,9 @@ class TokenClassification(TokenClassificationFlags, Kind):
             ]
         }
 
-    def outputs(self, outputs: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Maps logits (B, S, k) to `logits`, `probabilities` (B, S, k) and `label` (B, S)."""
-        return class_outputs(self.labels, outputs)
+    def interpretation(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Maps logits (..., k) of tokens to `logits`, `probabilities` (..., k) and `label` (...)."""
+        return interpret_classes(self.labels, logits)
 
     def predict_texts(self, predict, tokenizer, graph_tokenizer, text):
         """Finds the spans in texts of any length; see `find_labelled_spans`."""
