@@ -6,6 +6,7 @@ import runpy
 
 import albert_tf
 from albert_tf.data.fine_tuning.tables import TABLE_FORMATS, table_format_names
+from albert_tf.options.export_forms import FORMS
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from tests.helpers import ROOT
 
@@ -35,6 +36,21 @@ def test_the_formats_of_tables_are_those_that_are_read():
         (row,) = re.findall(rf"^\| {re.escape(suffixes)}(?:, or .*)? \| .* \|$", page, re.MULTILINE)
         assert (f"pip install 'albert-tf[{one.extra}]'" in row) == (one.extra is not None)
     assert f"({table_format_names()})" in (ROOT / "README.md").read_text()
+
+
+def test_the_page_lists_the_forms_of_exported_models():
+    page = (ROOT / "docs" / "serving.md").read_text()
+    listed = re.findall(r"^\| `--export_format=(.*)", page, re.MULTILINE)
+    expected = []
+    for form, facts in FORMS.items():
+        folders = ", ".join(f"`{name}/<n>/`" for name in facts.folders)
+        weights = ", ".join(f"`{name}`" for name in facts.weights)
+        needs = f"`pip install 'albert-tf[{form}]'`" if facts.packages else ""
+        cells = [facts.runtime, folders, weights, needs]
+        expected.append(
+            f"{form}`" + "".join(f" | {cell}" if cell else " |" for cell in cells) + " |"
+        )
+    assert listed == expected
 
 
 def test_the_picture_of_the_readme_is_that_of_the_configs(capsys):

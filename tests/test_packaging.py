@@ -12,7 +12,7 @@ import pytest
 
 import albert_tf
 from albert_tf.data.fine_tuning.tables import TABLE_FORMATS
-from albert_tf.options.parts import FORMS
+from albert_tf.options.export_forms import FORMS
 from tests.helpers import ROOT
 
 # Imported by another name than they are installed by, or by others than us.

@@ -1,15 +1,10 @@
-"""Exports a trained model of any kind in a version folder.
+"""Exports a trained model of any kind in version folders, `<export_dir>/<folder>/<n>/`.
 
-<export_dir>/ids/<n>/       SavedModel, ids -> predictions; needs TensorFlow alone
-<export_dir>/text/<n>/      SavedModel, raw text -> predictions; needs TensorFlow Text's operators
-<export_dir>/tflite/<n>/    model.tflite, ids of one text -> predictions, for LiteRT
-<export_dir>/openvino/<n>/  model.xml and model.bin, raw text or ids -> predictions, for OpenVINO
-<export_dir>/onnx/<n>/      onnx/model.onnx, ids -> predictions, for ONNX Runtime, also in browsers
-
-Each has a model card, and `assets/`: the folder of the model without its weights, and the labels, one per
-line. An ONNX model has these files in the version's folder, where Hugging Face's libraries look.
+Each has the files of a form, a model card, and as assets the folder of the model without its weights, and
+the labels, one per line. `FORMS` says what the forms are, and which module writes each of them.
 """
 
+import importlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -21,10 +16,9 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.conversion import write_description
 from albert_tf.errors import InputError
-from albert_tf.export import litert, onnx_models, openvino_models, saved_models, warmup
-from albert_tf.export.runtimes import Arrays, Exported, Predict, Written, graph_function
 from albert_tf.export.version_folders import assets_folder, can_write_text, write_next_version
-from albert_tf.options.parts import Form, Weights, check_form
+from albert_tf.export.writers import Arrays, Exported, Predict, Written, graph_function
+from albert_tf.options.export_forms import DEFAULT_FORM, FORMS, Form, Weights, check_form
 from albert_tf.tokenization import AlbertTokenizer, Tokenizer
 from albert_tf.tokenization.hugging_face_tokenizer import tokenizer_files
 
@@ -33,20 +27,13 @@ CARD_FILE = "README.md"
 
 Evaluations = Mapping[str, Mapping[str, float]]
 
-# Forms -> what writes a file of the form into a folder.
-_WRITERS: Mapping[Form, Callable[[Exported, str], Written]] = {
-    "tflite": litert.write,
-    "openvino": openvino_models.write,
-    "onnx": onnx_models.write,
-}
-
 
 def export(
     model: keras.Model,
     kind: Any,
     tokenizer: Tokenizer,
     export_dir: str,
-    form: Form = "saved_model",
+    form: Form = DEFAULT_FORM,
     weights: Weights | None = None,
     *,
     evaluations: Evaluations = MappingProxyType({}),
@@ -60,17 +47,16 @@ def export(
         kind: its `albert_tf.kinds.Kind`.
         tokenizer: the tokenizer that the model was trained with.
         export_dir: parent of the models' folders.
-        form: SavedModels, or a file for LiteRT, OpenVINO or ONNX Runtime.
-        weights: type of the matrices in a file of another runtime: float16 (LiteRT, ONNX) or int8; None
-            for the type that the model computes in.
+        form: name of a row of `FORMS`.
+        weights: type of the matrices, if the form has it; None for the type that the model computes in.
         evaluations: for the model card: name of the evaluated data -> metrics.
-        calibration: inputs of the model, int32 (1, S) each, with choices (1, C, S). OpenVINO in int8
-            estimates the ranges of activations from them.
-        evaluate: evaluates the file for OpenVINO or ONNX Runtime, given as a function from a batch to
-            its outputs, for the model card.
+        calibration: inputs of the model, int32 (1, S) each, with choices (1, C, S), if the
+            form estimates the ranges of activations from them.
+        evaluate: evaluates a file that can be run, given as a function from a batch to its outputs, for
+            the model card.
 
     Returns:
-        The written folders: `ids` and, with TensorFlow Text, `text`; or the one of another form.
+        The written folders of the form; without TensorFlow Text no `text`.
 
     Raises:
         InputError: the model has no such form, or a package that writes it is missing.
@@ -79,55 +65,35 @@ def export(
     check_form(form, weights, has_examples=bool(calibration))
     check_kind(kind, form, tokenizer)
     exported = Exported(model, kind, tokenizer, weights, calibration)
-    if form == "saved_model":
-        return _write_saved_models(exported, export_dir, evaluations)
-    with write_next_version(export_dir, [form]) as (paths, incomplete):
-        folder = incomplete[form]
-        files.make_folders(folder)
-        written = _WRITERS[form](exported, folder)
-        if evaluate and written.run:
-            evaluations = {"as exported": evaluate(graph_function(written)), **evaluations}
-        _describe(exported, written, form, folder, evaluations)
+    facts = FORMS[form]
+    writer = importlib.import_module(f"{__package__}.{facts.writer}")
+    names = [
+        name
+        for name in facts.folders
+        if name != facts.text_folder or can_write_text(export_dir, name)
+    ]
+    with write_next_version(export_dir, names) as (paths, incomplete):
+        for folder in incomplete.values():
+            files.make_folders(folder)
+        for name, written in writer.write(exported, incomplete).items():
+            measured = {}
+            if evaluate and facts.evaluated == "file":
+                measured["as exported"] = evaluate(graph_function(written))
+            _describe(exported, written, form, incomplete[name], {**measured, **evaluations})
     return paths
 
 
 def check_kind(kind: Any, form: Form, tokenizer: Tokenizer) -> None:
     """Raises an `InputError` if models of a kind do not have a form."""
-    if form == "tflite" and kind.num_choices:
-        raise InputError(f"export_format=tflite: {kind.name.replace('_', ' ')} has no such form")
+    lacks = FORMS[form].lacks
+    if "choices" in lacks and kind.num_choices:
+        raise InputError(f"export_format={form}: {kind.name.replace('_', ' ')} has no such form")
     is_sentencepiece = isinstance(tokenizer, AlbertTokenizer)
-    if form == "saved_model" and kind.finds_spans and not is_sentencepiece:
+    if "wordpiece_spans" in lacks and kind.finds_spans and not is_sentencepiece:
         raise InputError(
-            "export_format=saved_model: a text model with a WordPiece vocabulary cannot find parts of "
+            f"export_format={form}: a text model with a WordPiece vocabulary cannot find parts of "
             "texts; expected a SentencePiece model, or another format"
         )
-
-
-def _write_saved_models(
-    exported: Exported, export_dir: str, evaluations: Evaluations
-) -> dict[str, str]:
-    """Writes the model of ids and, with TensorFlow Text, that of texts."""
-    names = ["ids"]
-    if can_write_text(export_dir, "text"):
-        names.append("text")
-    with write_next_version(export_dir, names) as (paths, incomplete):
-        ids_model = saved_models.IdsModel(exported.model, exported.kind)
-        modules = {"ids": ids_model}
-        if "text" in names:
-            modules["text"] = saved_models.TextModel(ids_model, exported.kind, exported.tokenizer)
-        for name, module in modules.items():
-            signature, folder = module.serve, incomplete[name]
-            with files.explain_refusal(paths[name]):
-                tf.saved_model.save(module, folder, signatures={"serving_default": signature})
-            inputs, outputs = saved_models.input_specs(signature), signature.structured_outputs
-            written = Written(exported.model.compute_dtype, inputs, outputs)
-            _describe(exported, written, "saved_model", folder, evaluations)
-            if name == "text":
-                warmup.write_batching_parameters(folder, outputs)
-            if warmup.is_available():
-                requests = warmup.sample_requests(signature)
-                warmup.write_warmup_requests(folder, signature, requests)
-    return paths
 
 
 def _describe(
@@ -138,8 +104,7 @@ def _describe(
     contents = tokenizer_files(tokenizer, model.config, kind)
     if kind.labels:
         contents[LABELS_FILE] = "".join(f"{label}\n" for label in kind.labels).encode()
-    place = folder if form == "onnx" else assets_folder(folder)
-    write_description(place, model, kind, contents)
+    write_description(assets_folder(folder, form), model, kind, contents)
     card = "\n\n".join(_card_sections(exported, written, form, evaluations)) + "\n"
     files.write_text(os.path.join(folder, CARD_FILE), card)
 
@@ -149,7 +114,7 @@ def _card_sections(
 ) -> Iterator[str]:
     """Yields the paragraphs of the model card, in Markdown."""
     model, kind, tokenizer = exported.model, exported.kind, exported.tokenizer
-    config, is_saved_model = model.encoder.config, form == "saved_model"
+    config, facts = model.encoder.config, FORMS[form]
     stored_in = exported.weights or written.stored_in
     yield f"# {type(model).__name__}"
     yield (
@@ -170,7 +135,7 @@ def _card_sections(
     yield "## Kind"
     yield "\n".join(f"- {name}: {value}" for name, value in fields.items())
     if written.inputs:
-        yield f"## {'Signature `serving_default`' if is_saved_model else 'Inputs and outputs'}"
+        yield f"## {written.title}"
         rows = [
             f"| {what} | `{name}` | {_describe_type(spec)} |"
             for what, named in (("input", written.inputs), ("output", written.outputs))
@@ -184,10 +149,10 @@ def _card_sections(
     yield _metrics_table(evaluations)
     yield "## Files"
     use = " `albert_tf.load` predicts, evaluates and embeds with this folder."
-    place = "This folder" if form == "onnx" else "`assets/`"
+    place = f"`{facts.assets}/`" if facts.assets else "This folder"
     yield (
         f"{place} holds the config, which also names the kind of the model, and the vocabulary."
-        + use * is_saved_model
+        + use * facts.is_loaded
     )
 
 

@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -9,18 +10,18 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.errors import InputError
-from albert_tf.export.runtimes import Exported, Written, numeric
 from albert_tf.export.saved_models import INPUTS, UncheckedModel
-from albert_tf.options.parts import Weights
+from albert_tf.export.writers import Exported, Written, numeric
+from albert_tf.options.export_forms import Weights
 
 TFLITE_FILE = "model.tflite"
 
 
-def write(exported: Exported, folder: str) -> Written:
+def write(exported: Exported, folders: Mapping[str, str]) -> dict[str, Written]:
     """Writes the file of an exported model into its version folder."""
-    path = os.path.join(folder, TFLITE_FILE)
+    path = os.path.join(folders["tflite"], TFLITE_FILE)
     write_tflite(exported.model, exported.kind, path, exported.weights)
-    return Written()
+    return {"tflite": Written()}
 
 
 def write_tflite(model: keras.Model, kind: Any, path: str, weights: Weights | None) -> None:

@@ -15,10 +15,10 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf import files
-from albert_tf.export.runtimes import Arrays, Exported, Run, Written, numeric, quiet
 from albert_tf.export.saved_models import INPUTS, UncheckedModel, input_specs
+from albert_tf.export.writers import Arrays, Exported, Run, Written, numeric, quiet
 from albert_tf.models import AlbertEmbedder, AlbertEncoder, AlbertPretrainer
-from albert_tf.options.parts import Weights
+from albert_tf.options.export_forms import Weights
 
 if TYPE_CHECKING:
     import onnx
@@ -33,11 +33,14 @@ _FILES = {None: "model.onnx", "float16": "model_fp16.onnx", "int8": "model_quant
 _OPSET = 18
 
 
-def write(exported: Exported, folder: str) -> Written:
+def write(exported: Exported, folders: Mapping[str, str]) -> dict[str, Written]:
     """Writes the file of an exported model into its version folder."""
     module = onnx_module(exported.model, exported.kind)
-    run = load_onnx(write_onnx(module, folder, exported.weights))
-    return Written("float32", onnx_inputs(module), module.serve.structured_outputs, run)
+    path = write_onnx(module, folders["onnx"], exported.weights)
+    written = Written(
+        inputs=onnx_inputs(module), outputs=module.serve.structured_outputs, run=load_onnx(path)
+    )
+    return {"onnx": written}
 
 
 def onnx_module(model: keras.Model, kind: Any = None) -> UncheckedModel:

@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import keras
@@ -11,8 +11,8 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.export import openvino_text
-from albert_tf.export.runtimes import Arrays, Exported, Run, Written, quiet
 from albert_tf.export.saved_models import UncheckedModel, ids_specs
+from albert_tf.export.writers import Arrays, Exported, Run, Written, quiet
 from albert_tf.tokenization import AlbertTokenizer
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 OPENVINO_FILE = "model.xml"
 
 
-def write(exported: Exported, folder: str) -> Written:
+def write(exported: Exported, folders: Mapping[str, str]) -> dict[str, Written]:
     """Writes the files of an exported model; what runs them takes ids, without the tokenizer."""
     kind, tokenizer = exported.kind, exported.tokenizer
 
@@ -41,9 +41,14 @@ def write(exported: Exported, folder: str) -> Written:
     if kind.reads_one_sequence and isinstance(tokenizer, AlbertTokenizer):
         model = openvino_text.add_tokenizer(model, tokenizer, kind.texts, kind.max_seq_length)
     inputs = openvino_specs(model)
-    write_openvino(model, folder)
-    stored_in = "bfloat16" if is_bfloat16 else "float32"
-    return Written(stored_in, inputs, unchecked.serve.structured_outputs, run)
+    write_openvino(model, folders["openvino"])
+    written = Written(
+        stored_in="bfloat16" if is_bfloat16 else "float32",
+        inputs=inputs,
+        outputs=unchecked.serve.structured_outputs,
+        run=run,
+    )
+    return {"openvino": written}
 
 
 def store_in_bfloat16(model: "openvino.Model") -> None:

@@ -19,7 +19,7 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.config import ALBERT_CONFIG_FILE
 from albert_tf.export import version_folders
-from albert_tf.export.checks import check_ids, check_positions, check_shapes
+from albert_tf.export.input_assertions import check_ids, check_positions, check_shapes
 from albert_tf.export.saved_models import INPUTS
 from albert_tf.layers.primitives import take_positions
 from albert_tf.models import AlbertEncoder, AlbertPretrainer

@@ -17,9 +17,9 @@ from albert_tf import files
 from albert_tf.checkpoints.loading import read_config
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.export.checks import check_ids, check_rows
+from albert_tf.export.exported_weights import float32_model, make_exported_weights, reading
+from albert_tf.export.input_assertions import check_ids, check_rows
 from albert_tf.export.version_folders import assets_folder, check_saved_model
-from albert_tf.export.weights import float32_model, make_exported_weights, reading
 from albert_tf.model_folder import CONFIG_FILE
 from albert_tf.tokenization import Tokenizer
 from albert_tf.tokenization.in_graph import import_tensorflow_text, make_graph_tokenizer

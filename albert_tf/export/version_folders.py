@@ -13,6 +13,7 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.backends import require_tensorflow
 from albert_tf.errors import InputError, warn
+from albert_tf.options.export_forms import DEFAULT_FORM, FORMS, Form
 from albert_tf.tokenization.in_graph import import_tensorflow_text
 
 
@@ -65,6 +66,7 @@ def check_saved_model(folder: str) -> None:
         raise InputError(f"{folder}: holds no SavedModel; expected a version's folder")
 
 
-def assets_folder(saved_model_dir: str) -> str:
+def assets_folder(version_dir: str, form: Form = DEFAULT_FORM) -> str:
     """Returns the folder of a version's assets."""
-    return os.path.join(saved_model_dir, "assets")
+    assets = FORMS[form].assets
+    return os.path.join(version_dir, assets) if assets else version_dir

@@ -6,8 +6,8 @@ from typing import ClassVar, Literal
 
 from albert_tf.errors import InputError
 from albert_tf.options import check_ranges, option
+from albert_tf.options.export_forms import check_installed
 from albert_tf.options.models import DepthOptions, VocabularyOptions, WeightType
-from albert_tf.options.parts import check_installed
 from albert_tf.sources import MODEL_NAMES
 
 
@@ -33,10 +33,11 @@ class ConversionOptions(CheckpointOptions):
     """The options of `albert-convert`."""
 
     output_checkpoint: str = option(
-        "Prefix of the checkpoint to write; the folder with --to=hugging_face, onnx or saved_model."
+        "Prefix of the checkpoint to write; the folder with --to=hugging_face, onnx or hub."
     )
-    to: Literal["tf1", "hugging_face", "saved_model", "onnx"] = option(
-        "Format to write. onnx is a folder of hugging_face with an ONNX file in it."
+    to: Literal["tf1", "hugging_face", "onnx", "hub"] = option(
+        "Format to write. onnx is a folder of hugging_face with an ONNX file in it; hub is a reusable "
+        "encoder, SavedModels with TensorFlow Hub's API for text."
     )
     output_dtype: WeightType = option(
         "Type in which --to=hugging_face or onnx stores the weights.", "float32"

@@ -137,8 +137,8 @@ class OnnxTarget(HuggingFaceTarget):
         return stored, _read_onnx(path, isinstance(model, AlbertPretrainer))
 
 
-class SavedModelTarget:
-    """Reusable SavedModels in version folders with config and vocabulary."""
+class HubTarget:
+    """SavedModels with TensorFlow Hub's API for text, in version folders with config and vocabulary."""
 
     def layout(self, model: BaseModel, kind: Kind | None) -> Layout:
         """Returns the layout of our own files."""
@@ -210,9 +210,9 @@ def _read_encoder(path: str, is_pretrainer: bool) -> Written:
     return (loaded.mlm if is_pretrainer else loaded).trainable_variables, predict
 
 
-TARGETS: dict[str, CheckpointTarget | HuggingFaceTarget | OnnxTarget | SavedModelTarget] = {
+TARGETS: dict[str, CheckpointTarget | HuggingFaceTarget | OnnxTarget | HubTarget] = {
     "tf1": CheckpointTarget(),
     "hugging_face": HuggingFaceTarget(),
     "onnx": OnnxTarget(),
-    "saved_model": SavedModelTarget(),
+    "hub": HubTarget(),
 }

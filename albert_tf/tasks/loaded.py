@@ -21,8 +21,8 @@ from albert_tf.export import ExportedModel, export
 from albert_tf.files import as_path
 from albert_tf.kinds import Embedding, Kind
 from albert_tf.models import AlbertEmbedder, AlbertEncoder, AlbertPretrainer
+from albert_tf.options.export_forms import DEFAULT_FORM, Form, Weights
 from albert_tf.options.kinds import Pooling
-from albert_tf.options.parts import Form, Weights
 from albert_tf.progress import SECONDS_WITHOUT_PROGRESS, Progress
 from albert_tf.tasks.fine_tuning.predictions import predict
 from albert_tf.tokenization import Tokenizer
@@ -191,18 +191,18 @@ class Loaded:
         return main.kind.measure(examples, main.run(examples, features=features)).metrics
 
     def export(
-        self, export_dir: str, format: Form = "saved_model", weights: Weights | None = None
+        self, export_dir: str, format: Form = DEFAULT_FORM, weights: Weights | None = None
     ) -> dict[str, str]:
         """Writes the model as a version folder for a server or another runtime.
 
         Args:
             export_dir: parent of the written folders.
-            format: `saved_model`, `tflite`, `openvino` or `onnx`.
-            weights: `int8` (not SavedModels; OpenVINO by the commands only, which have examples to choose
-                its ranges by), `float16` (LiteRT, ONNX), or None for the type that the model computes in.
+            format: what `--export_format` takes.
+            weights: what `--export_weights` takes, but what needs examples, which only the commands have;
+                None for the type that the model computes in.
 
         Returns:
-            The written folders: `ids` and `text`, or the one of another format.
+            The written folders by name, such as `ids` and `text`.
 
         Raises:
             InputError: the model has no such form, or a package that writes it is missing.

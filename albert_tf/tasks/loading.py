@@ -18,6 +18,7 @@ from albert_tf.kinds import Kind
 from albert_tf.kinds.registry import kind_in
 from albert_tf.kinds.stored import head_kind
 from albert_tf.models import AlbertEncoder
+from albert_tf.options.export_forms import FORMS
 from albert_tf.sources import find_model
 from albert_tf.tasks.companions import find_companions
 from albert_tf.tasks.loaded import Loaded
@@ -136,7 +137,8 @@ def _find_version(folder: str) -> str | None:
     """Returns the version folder of an exported model; None for other folders."""
     files.refuse_other_than_utf8(folder)
     exists = tf.saved_model.contains_saved_model
-    for parent in (folder, os.path.join(folder, "ids"), os.path.join(folder, "text")):
+    names = (name for facts in FORMS.values() if facts.is_loaded for name in facts.folders)
+    for parent in (folder, *(os.path.join(folder, name) for name in names)):
         version = os.path.join(parent, str(version_folders.latest_version(parent)))
         if exists(version):
             return version

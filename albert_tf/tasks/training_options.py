@@ -11,8 +11,16 @@ from albert_tf import files
 from albert_tf.config import PRESETS, AlbertConfig
 from albert_tf.errors import InputError, name_place
 from albert_tf.options import check_ranges, option
+from albert_tf.options.export_forms import (
+    DEFAULT_FORM,
+    FORMS,
+    Form,
+    Weights,
+    check_form,
+    describe_forms,
+    describe_weights,
+)
 from albert_tf.options.models import DepthOptions, VocabularyOptions
-from albert_tf.options.parts import Form, Weights, check_form
 from albert_tf.options.training import LoopOptions
 from albert_tf.processor import has_bfloat16
 from albert_tf.sources import MODEL_NAMES
@@ -107,24 +115,21 @@ class ExportOptions:
 
     export_dir: str | None = option("Folder to export the model to.", None)
     export_format: Form = option(
-        "SavedModels, or files for LiteRT, OpenVINO or ONNX Runtime. The last two need the extras "
-        "openvino and onnx.",
-        "saved_model",
+        describe_forms(),
+        DEFAULT_FORM,
     )
     export_weights: Weights | None = option(
-        "Data type of the matrices in a file of another runtime: int8, or float16 (LiteRT, ONNX). "
-        "Default: that of the model's computations.",
-        None,
+        f"{describe_weights()} Default: that of the model's computations.", None
     )
 
     @property
     def calibrates(self) -> bool:
         """Whether the export needs examples."""
-        return self.export_format == "openvino" and self.export_weights == "int8"
+        return self.export_weights in FORMS[self.export_format].calibrated
 
     def check_export(self, has_examples: bool) -> None:
         """Checks that the options go together, and with a run that reads examples or does not."""
-        for name, default in (("export_format", "saved_model"), ("export_weights", None)):
+        for name, default in (("export_format", DEFAULT_FORM), ("export_weights", None)):
             value = getattr(self, name)
             if value != default and not self.export_dir:
                 raise InputError(f"--{name}={value}: expected --export_dir")

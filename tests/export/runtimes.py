@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.options.export_forms import FORMS
+
 NAMES_THERE = {
     "input_ids": "input_ids",
     "input_mask": "attention_mask",
@@ -72,6 +74,5 @@ def run_openvino(path, inputs):
 
 def need(form):
     """Skips the test if the packages that write a form are missing."""
-    packages = {"onnx": ("onnx", "onnxruntime", "tf2onnx"), "openvino": ("openvino", "nncf")}
-    for package in packages.get(form, ()):
+    for package in FORMS[form].packages if form in FORMS else ():
         pytest.importorskip(package, reason=_PARITY)

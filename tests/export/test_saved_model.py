@@ -40,7 +40,7 @@ def test_a_failed_export_leaves_neither_form(tmp_path, model, tokenizer, monkeyp
     def save(module, path, **arguments):
         if "/text/" in path:
             raise OSError("No space left on device")
-        pathlib.Path(path).mkdir()
+        pathlib.Path(path).mkdir(exist_ok=True)
         pathlib.Path(path, "saved_model.pb").touch()
 
     monkeypatch.setattr(tf.saved_model, "save", save)

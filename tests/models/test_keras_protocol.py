@@ -13,7 +13,7 @@ import tensorflow as tf
 from albert_tf import losses
 from albert_tf.backends import BACKEND
 from albert_tf.checkpoints.loading import load_checkpoint
-from albert_tf.export.weights import make_exported_weights, reading
+from albert_tf.export.exported_weights import make_exported_weights, reading
 from albert_tf.models import AlbertClassifier, AlbertEncoder
 from albert_tf.optimization import AdamWeightDecay, Lamb
 from albert_tf.training import make_strategy

@@ -334,15 +334,15 @@ def test_config_and_vocabulary_beside_a_checkpoint_are_taken(tmp_path, vocabular
         assert contents_of(tmp_path / f"of {source.name}") == contents_of(theirs)
 
 
-def test_saved_model_of_a_pretrainer_keeps_its_masked_lm_head(tmp_path, model, capsys):
+def test_hub_encoder_of_a_pretrainer_keeps_its_masked_lm_head(tmp_path, model, capsys):
     out, encoder = tmp_path / "out", model.encoder
     # Makes logits so large that their last digits stand for more than 1e-5.
     embeddings = encoder.weights[0]
     embeddings.assign(1e4 * embeddings)
-    convert(save_ours(tmp_path, model), "saved_model", out)
+    convert(save_ours(tmp_path, model), "hub", out)
     shown = capsys.readouterr().out.splitlines()
     names = [f"albert_pretrainer/sentence_order_head/dense/{part}" for part in ("bias", "kernel")]
-    assert shown[-3] == f"not written, as saved_model has no place for them: {', '.join(names)}"
+    assert shown[-3] == f"not written, as hub has no place for them: {', '.join(names)}"
     assert shown[-2] == "no vocabulary, therefore no preprocessor next to the encoder"
     assert shown[-1].startswith(f"wrote {out}; its outputs differ by at most ")
     loaded = tf.saved_model.load(str(out / "encoder" / "1"))

@@ -15,10 +15,11 @@ from albert_tf.checkpoints.loading import load_checkpoint
 from albert_tf.data.fine_tuning.batches import make_batch
 from albert_tf.errors import InputError, name_place
 from albert_tf.export import export
-from albert_tf.export.runtimes import Predict
 from albert_tf.export.saved_models import INPUTS
+from albert_tf.export.writers import Predict
 from albert_tf.kinds import Kind
 from albert_tf.model_folder import find_best, replace_own
+from albert_tf.options.export_forms import FORMS
 from albert_tf.options.resolution import Resolution
 from albert_tf.tasks.fine_tuning import choices
 from albert_tf.tasks.fine_tuning.baselines import measure_baselines, write_baselines
@@ -171,8 +172,8 @@ class _TrainedRun:
     def _export(self, metrics: dict[str, float]) -> None:
         """Exports the model, with these and the best metrics in its card."""
         options = self.options
-        # Other formats are converted after this evaluation.
-        is_exported = options.export_format == "saved_model"
+        # Files of other forms are converted after this evaluation.
+        is_exported = FORMS[options.export_format].evaluated == "model"
         evaluations = {
             "as exported" if is_exported else "before the conversion": metrics,
             "best checkpoint in training": best_metrics(options.output_dir),

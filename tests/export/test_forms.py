@@ -1,7 +1,10 @@
 """Files for LiteRT, and exports that are refused before anything is written."""
 
 import dataclasses
+import importlib
 import sys
+import tomllib
+import typing
 
 import numpy as np
 import pytest
@@ -10,11 +13,23 @@ from ai_edge_litert.interpreter import Interpreter
 
 from albert_tf.errors import StoppedError
 from albert_tf.export.litert import write_tflite
+from albert_tf.options.export_forms import FORMS, Form
 from tests.export.kinds import OF_NAMES, SINGLE_TEXTS, export_kind, make_model
-from tests.helpers import random_inputs, refused
+from tests.helpers import ROOT, random_inputs, refused
 
 S = 13
 KIND = dataclasses.replace(SINGLE_TEXTS, max_seq_length=S)
+
+
+def test_every_form_has_a_name_a_writer_and_an_extra():
+    assert typing.get_args(Form) == tuple(FORMS)
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    for form, facts in FORMS.items():
+        assert callable(importlib.import_module(f"albert_tf.export.{facts.writer}").write)
+        assert {*facts.calibrated} <= {*facts.weights}
+        assert (form in extras) == bool(facts.packages)
 
 
 @pytest.fixture(scope="module")

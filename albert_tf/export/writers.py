@@ -1,4 +1,8 @@
-"""What all forms of files for other runtimes share."""
+"""What the writers of all forms receive and return.
+
+The module of a form has one function, `write(exported, folders)`. It writes into folders that are there
+and empty, by their names in the form's row of `FORMS`, and returns a `Written` for each of them.
+"""
 
 import contextlib
 import logging
@@ -10,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.export.saved_models import INPUTS
-from albert_tf.options.parts import Weights
+from albert_tf.options.export_forms import Weights
 from albert_tf.tokenization import Tokenizer
 
 Specs = Mapping[str, tf.TensorSpec]
@@ -31,12 +35,13 @@ class Exported(NamedTuple):
 
 
 class Written(NamedTuple):
-    """What a form says of its file."""
+    """What a form says of what it wrote into a folder."""
 
     stored_in: str = "float32"  # data type of the matrices unless `weights` says another
     inputs: Specs | None = None
     outputs: Specs | None = None
-    run: Run | None = None  # runs the file on ids, so that it can be evaluated
+    title: str = "Inputs and outputs"  # of both in the model card
+    run: Run | None = None  # runs the file on ids, if the form is evaluated as a file
 
 
 def numeric(outputs: Mapping[str, Any]) -> dict[str, Any]:

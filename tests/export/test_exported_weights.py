@@ -9,8 +9,8 @@ import pathlib
 import numpy as np
 import pytest
 
+from albert_tf.export.exported_weights import float32_model, make_exported_weights
 from albert_tf.export.saved_models import IdsModel
-from albert_tf.export.weights import float32_model, make_exported_weights
 from albert_tf.models import AlbertEncoder
 from tests.export.kinds import LARGER_THAN_ITS_GRAPH, MAX_SEQ_LENGTH, OF_NAMES, export_kind
 from tests.export.runtimes import need, run_loaded, run_onnx, run_openvino, run_tflite
