@@ -120,8 +120,14 @@ def _convert_packing(
 
     def pack(**pieces):
         ids = [ids_of(*(pieces[f"{name}_{part}"] for part in _PIECES)) for name in names]
-        ids_a, ids_b = ids if len(ids) == 2 else (*ids, None)
-        return pack_inputs(ids_a, ids_b, tokenizer.cls_id, tokenizer.sep_id, max_seq_length)
+        ids_a, ids_b = ids if len(ids) == 2 else (ids[0], None)
+        return pack_inputs(
+            ids_a,
+            ids_b,
+            cls_id=tokenizer.cls_id,
+            sep_id=tokenizer.sep_id,
+            max_seq_length=max_seq_length,
+        )
 
     parts = {f"{name}_{part}": spec for name in names for part, spec in _PIECES.items()}
     module = tf.Module()

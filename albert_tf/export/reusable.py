@@ -235,7 +235,13 @@ class _PackInputs(tf.Module):
         with tf.control_dependencies([tf.debugging.Assert(fits, [expected, seq_length])]):
             seq_length = tf.identity(seq_length)
         ids_a, ids_b = inputs if len(inputs) == 2 else (inputs[0], None)
-        packed = pack_inputs(ids_a, ids_b, self._cls_id, self._sep_id, seq_length)
+        packed = pack_inputs(
+            ids_a,
+            ids_b,
+            cls_id=self._cls_id,
+            sep_id=self._sep_id,
+            max_seq_length=seq_length,
+        )
         padding = [[0, 0], [0, seq_length - tf.shape(packed["input_ids"])[1]]]
         return {
             theirs: tf.pad(packed[ours], padding)

@@ -85,7 +85,11 @@ class MultipleChoice(MultipleChoiceFlags, Classification):
 
     def encode(self, examples, tokenizer) -> Features:
         return encode_choices(
-            examples, self.labels, tokenizer, self.max_seq_length, self.max_qa_length
+            examples,
+            labels=self.labels,
+            tokenizer=tokenizer,
+            max_seq_length=self.max_seq_length,
+            max_qa_length=self.max_qa_length,
         )
 
     def make_model(self, encoder, dropout, seed, dtype) -> AlbertMultipleChoice:
@@ -111,12 +115,12 @@ class MultipleChoice(MultipleChoiceFlags, Classification):
         article_ids = graph_tokenizer(article, max_ids=self.max_seq_length)
         joined = _join_choices(tf.gather(question, rows), tf.reshape(options, [-1]))
         packed = pack_choices(
-            tf.gather(article_ids, rows),
-            graph_tokenizer(joined),
-            tokenizer.cls_id,
-            tokenizer.sep_id,
-            self.max_seq_length,
-            self.max_qa_length,
+            ids_a=tf.gather(article_ids, rows),
+            ids_b=graph_tokenizer(joined),
+            cls_id=tokenizer.cls_id,
+            sep_id=tokenizer.sep_id,
+            max_seq_length=self.max_seq_length,
+            max_qa_length=self.max_qa_length,
         )
         shape = [-1, choices, tf.shape(packed["input_ids"])[1]]
         return predict(**{name: tf.reshape(ids, shape) for name, ids in packed.items()})

@@ -113,7 +113,11 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
     def encode(self, examples, tokenizer) -> SquadWindows:
         """Converts examples to windows of ids, with the places of the answers if they have any."""
         return encode_windows(
-            examples, tokenizer, self.max_seq_length, self.doc_stride, self.max_query_length
+            examples,
+            tokenizer,
+            max_seq_length=self.max_seq_length,
+            doc_stride=self.doc_stride,
+            max_query_length=self.max_query_length,
         )
 
     def find_faults(
@@ -164,11 +168,11 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
             raise InputError("context: expected a text; received empty ones")
         spans = [self._find_spans(features, rows, outputs) for rows, outputs in batches]
         return rank_answers(
-            [example.id for example in examples],
-            [example.context for example in examples],
-            concatenate_spans(spans),
-            self.n_best_size,
-            self.version_2_with_negative,
+            question_ids=[example.id for example in examples],
+            contexts=[example.context for example in examples],
+            spans=concatenate_spans(spans),
+            n_best_size=self.n_best_size,
+            version_2_with_negative=self.version_2_with_negative,
         )
 
     def _find_spans(
@@ -180,9 +184,14 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
         length = (
             outputs["start_logits"].shape[1] if self.head == "simple" else lengths.max(initial=1)
         )
-        mask = np.arange(length) < lengths[:, None]
-        passages = features.passages(rows, length)
-        return score_spans(passages, rows, outputs, mask, self.n_best_size, self.max_answer_length)
+        return score_spans(
+            windows=features.passages(rows, length),
+            numbers=rows,
+            outputs=outputs,
+            input_mask=np.arange(length) < lengths[:, None],
+            n_best_size=self.n_best_size,
+            max_answer_length=self.max_answer_length,
+        )
 
     def fit(self, examples: Sequence[SquadExample], predictions: RankedAnswers) -> Self:
         """Returns the kind with the threshold of the highest F1, unless it has one or needs none."""
@@ -237,7 +246,7 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
     def answers(self, examples, predictions: RankedAnswers) -> dict[str, list]:
         """Returns the fields of `Answers`."""
         texts, *numbers = self.result(examples, predictions)
-        columns = texts, *(column.tolist() for column in numbers)
+        columns = [texts, *(column.tolist() for column in numbers)]
         return dict(zip(Answers._fields, columns, strict=True))
 
     def prediction_files(self, name: str, examples, predictions: RankedAnswers) -> dict[str, str]:
@@ -259,11 +268,11 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
         question_ids = graph_tokenizer(question, max_ids=self.max_query_length)
         inputs, windows, _ = cut_windows(
             passage,
-            tokenizer.cls_id,
-            tokenizer.sep_id,
-            self.max_seq_length,
-            self.doc_stride,
-            question_ids,
+            cls_id=tokenizer.cls_id,
+            sep_id=tokenizer.sep_id,
+            max_seq_length=self.max_seq_length,
+            doc_stride=self.doc_stride,
+            question_ids=question_ids,
         )
         limit = math.inf if self._threshold is None else self._threshold
         return find_answers(

@@ -122,16 +122,15 @@ class TextKind(Kind):
 
     def predict_texts(self, predict, tokenizer, graph_tokenizer, text_a, text_b=None):
         """Maps texts to outputs; an empty `text_b` makes no pair."""
-        return predict(
-            **encode_in_graph(
-                graph_tokenizer,
-                text_a,
-                text_b,
-                tokenizer.cls_id,
-                tokenizer.sep_id,
-                self.max_seq_length,
-            )
+        inputs = encode_in_graph(
+            graph_tokenizer,
+            text_a=text_a,
+            text_b=text_b,
+            cls_id=tokenizer.cls_id,
+            sep_id=tokenizer.sep_id,
+            max_seq_length=self.max_seq_length,
         )
+        return predict(**inputs)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -168,6 +167,9 @@ class LongTextKind(LongTextFlags, TextKind):
         if not self._has_windows:
             return super().predict_texts(predict, tokenizer, graph_tokenizer, text_a, text_b)
         inputs, texts = cut_in_graph(
-            graph_tokenizer(text_a), tokenizer.cls_id, tokenizer.sep_id, self.max_seq_length
+            graph_tokenizer(text_a),
+            cls_id=tokenizer.cls_id,
+            sep_id=tokenizer.sep_id,
+            max_seq_length=self.max_seq_length,
         )
         return self.outputs(tf.math.segment_mean(self.read_outputs(predict(**inputs)), texts))

@@ -113,7 +113,13 @@ class TokenClassification(TokenClassificationFlags, Kind):
 
     def encode(self, examples, tokenizer) -> TaggingFeatures:
         """Converts examples to windows of ids, with the tags of their words if they have any."""
-        return encode_tagged(examples, self.labels, tokenizer, self.max_seq_length, self.doc_stride)
+        return encode_tagged(
+            examples,
+            tags=self.labels,
+            tokenizer=tokenizer,
+            max_seq_length=self.max_seq_length,
+            doc_stride=self.doc_stride,
+        )
 
     def find_faults(
         self, path: str, split: str, examples: Sequence[TaggedText], features: TaggingFeatures
@@ -236,12 +242,22 @@ class TokenClassification(TokenClassificationFlags, Kind):
         """Finds the spans in texts of any length; see `find_labelled_spans`."""
         tokens = graph_tokenizer.tokenize_with_offsets(text)
         inputs, windows, _ = cut_windows(
-            tokens, tokenizer.cls_id, tokenizer.sep_id, self.max_seq_length, self.doc_stride
+            tokens,
+            cls_id=tokenizer.cls_id,
+            sep_id=tokenizer.sep_id,
+            max_seq_length=self.max_seq_length,
+            doc_stride=self.doc_stride,
         )
         probabilities = predict(**inputs)["probabilities"]
         # In each text later tokens are scored in later windows, so the tokens are in order.
         scored = tf.boolean_mask(probabilities, windows.token_is_max_context)
-        return find_labelled_spans(text, tokens, scored, word_tables(tokenizer), self._table)
+        return find_labelled_spans(
+            text,
+            tokens,
+            probabilities=scored,
+            tables=word_tables(tokenizer),
+            table=self._table,
+        )
 
 
 def _shown(spans: Sequence[ScoredSpan]) -> list[dict[str, Any]]:

@@ -88,12 +88,12 @@ def describe_forms() -> str:
         f"{name} for {facts.runtime}" + f" (with the extra {name})" * bool(facts.packages)
         for name, facts in FORMS.items()
     )
-    return f"Form of the exported model: {', '.join(described)}."
+    return f"Format of the exported model: {', '.join(described)}."
 
 
 def describe_weights() -> str:
     """Returns which forms have which types of weights, for `--help`."""
-    rows = {}
+    rows: dict[Weights, list[str]] = {}
     for name, facts in FORMS.items():
         for weights in facts.weights:
             needs = " with examples" * (weights in facts.calibrated)
@@ -102,7 +102,7 @@ def describe_weights() -> str:
     return f"Data type of the matrices of an exported model: {', '.join(described)}."
 
 
-def check_form(form: str, weights: str | None, has_examples: bool = True) -> None:
+def check_form(form: Form, weights: Weights | None, has_examples: bool = True) -> None:
     """Checks the form of an exported model, and that the packages that write it are installed."""
     check_type("export_format", form, Form)
     check_type("export_weights", weights, Weights | None)

@@ -48,8 +48,15 @@ def run(options: ConversionOptions) -> LoadReport:
     expected = part(inputs)
     for variable in part.weights:
         variable.assign(np.asarray(variable, options.output_dtype))
-    described = {"kind": kind, "dtype": options.output_dtype, "advice": source.advice}
-    with target.write(output, part, source.tokenizer, **described) as (weights, predict):
+    written = target.write(
+        output,
+        part,
+        source.tokenizer,
+        kind=kind,
+        dtype=options.output_dtype,
+        advice=source.advice,
+    )
+    with written as (weights, predict):
         received = predict(inputs)
         _check_written(part, weights, _difference(part(inputs), received), output)
         difference = _difference(expected, received)
