@@ -89,7 +89,7 @@ def test_every_extra_that_the_code_names_exists():
     named = set(re.findall(r'check_extra\(\s*"(\w+)"', "".join(sources)))
     assert {"beam", "serving", "tfds", "zstd"} <= named
     named |= {one.extra for one in TABLE_FORMATS if one.extra}
-    named |= {form for form, facts in FORMS.items() if facts.modules}
+    named |= {form for form, facts in FORMS.items() if facts.packages}
     # The learning curve is left out without its extra.
     assert named == EXTRAS.keys() - {"plots"}
 
