@@ -1,15 +1,23 @@
 """What a model has to be better than: the most frequent label, and a bag of words.
 
-The bag of words is a linear model of TF-IDF of words and pairs of neighbouring words. Words are numbered
-by a hash, so that a file of arrays, without the words themselves, is enough to use it later.
+The bag of words is a linear model of TF-IDF of words and pairs of neighbouring words. Where most of the
+text is in no word, as in scripts without spaces or in emoji, it is one of characters and pairs of them.
+Words are numbered by a hash, so that a file of arrays, without the words themselves, is enough to use it
+later.
 """
 
 import dataclasses
+import functools
 import io
+import itertools
+import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
 from scipy import sparse
+
+from albert_tf.progress import SECONDS_WITHOUT_PROGRESS, Progress
+from albert_tf.tokenization.word_starts import joins_words
 
 # Inverse of the strength of the regularisation, as usual for TF-IDF.
 _C = 10.0
@@ -18,6 +26,13 @@ _MAX_HASHES, _MAX_COEFFICIENTS = 1 << 20, 1 << 24
 # More rows hardly make it better, and would take longer than seconds.
 _MAX_ROWS = 50_000
 _GROUPS = 20
+# One run of the solver for each label takes time in proportion to rows times labels: a quarter of a
+# minute for so many. Beyond, naive Bayes takes seconds for any number of labels.
+_MAX_SOLVED = 2_500_000
+# Those of scikit-learn's vectorizers.
+_WORD = re.compile(r"\b\w\w+\b")
+# Texts by which words or characters are chosen.
+_MEASURED = 1000
 
 # The names of both.
 MOST_FREQUENT, BAG_OF_WORDS = "most_frequent_label", "bag_of_words"
@@ -33,6 +48,7 @@ class Baselines:
     idf: np.ndarray  # inverse document frequencies, float (W,)
     coefficients: np.ndarray  # float (W, k)
     intercepts: np.ndarray  # float (k,)
+    by_character: np.ndarray  # whether the "words" are characters, bool ()
 
     @classmethod
     def fit(
@@ -58,17 +74,18 @@ class Baselines:
         if choices > 1:
             fitted = fitted.reshape(-1, 1)
         num_hashes = min(_MAX_HASHES, _MAX_COEFFICIENTS // fitted.shape[1])
-        counts = _count([text for row in rows for text in texts[row]], num_hashes)
+        chosen = [text for row in rows for text in texts[row]]
+        by_character = _has_few_words(chosen[:_MEASURED])
+        counts = _count(chosen, num_hashes, by_character)
         # A text without any word has one that no text has.
         hashes = np.unique(np.append(counts.indices, num_hashes))
         documents = np.bincount(counts.indices, minlength=num_hashes + 1)[hashes]
         idf = np.log((1 + counts.shape[0]) / (1 + documents)) + 1  # as in scikit-learn
         words = _weigh(counts, hashes, idf)
-        fit = _fit_scores if are_scores else _fit_labels
-        columns = [fit(words, column, weights, seed) for column in fitted.T]
-        coefficients, intercepts = (
-            np.array(part, np.float32) for part in zip(*columns, strict=True)
-        )
+        if are_scores or fitted.size <= _MAX_SOLVED:
+            coefficients, intercepts = _solve(words, fitted, are_scores, weights, seed)
+        else:
+            coefficients, intercepts = _fit_naive_bayes(words, fitted, weights)
         constant = targets.mean(axis=0)
         if not are_scores:
             constant = np.clip(constant, 1e-6, 1 - 1e-6)
@@ -80,11 +97,13 @@ class Baselines:
             idf.astype(np.float32),
             coefficients.T,
             intercepts,
+            np.array(by_character),
         )
 
     def predict(self, texts: Sequence[Sequence[str]]) -> dict[str, np.ndarray]:
         """Returns the predictions of each for n rows: logits or scores, float32 (n, k)."""
-        counts = _count([text for row in texts for text in row], int(self.num_hashes))
+        rows = [text for row in texts for text in row]
+        counts = _count(rows, int(self.num_hashes), bool(self.by_character))
         words = _weigh(counts, self.hashes, self.idf)
         scores = (words @ self.coefficients + self.intercepts).astype(np.float32)
         constant = np.tile(self.constant, (len(texts), 1))
@@ -103,13 +122,26 @@ class Baselines:
         return content.getvalue()
 
 
-def _count(texts: Sequence[str], num_hashes: int) -> sparse.csr_array:
-    """Counts words and pairs of words, int (n, num_hashes + 1)."""
+def _has_few_words(texts: Sequence[str]) -> bool:
+    """Returns whether most visible characters are in no word of two letters between spaces."""
+    joins = functools.cache(joins_words)
+    visible = sum(not char.isspace() for text in texts for char in text)
+    words = itertools.chain.from_iterable(map(_WORD.findall, texts))
+    return 2 * sum(joins(char) for word in words for char in word) < visible
+
+
+def _count(texts: Sequence[str], num_hashes: int, by_character: bool) -> sparse.csr_array:
+    """Counts words, or characters, and pairs of them, int (n, num_hashes + 1)."""
     # It takes a second to import.
     from sklearn.feature_extraction.text import HashingVectorizer
 
     vectorizer = HashingVectorizer(
-        ngram_range=(1, 2), n_features=num_hashes, alternate_sign=False, norm=None
+        analyzer="char" if by_character else "word",
+        token_pattern=_WORD.pattern,
+        ngram_range=(1, 2),
+        n_features=num_hashes,
+        alternate_sign=False,
+        norm=None,
     )
     counts = sparse.csr_array(vectorizer.transform(texts))
     counts.resize(len(texts), num_hashes + 1)
@@ -121,6 +153,43 @@ def _weigh(counts: sparse.csr_array, hashes: np.ndarray, idf: np.ndarray) -> spa
     from sklearn.preprocessing import normalize
 
     return sparse.csr_array(normalize(counts[:, hashes].multiply(idf)))
+
+
+def _solve(
+    words: sparse.csr_array, targets: np.ndarray, are_scores: bool, weights: np.ndarray, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns coefficients (k, W) and intercepts (k,) of a linear model for each column of targets."""
+    fit = _fit_scores if are_scores else _fit_labels
+    shown = Progress("bag of words", "labels", targets.shape[1], delay=SECONDS_WITHOUT_PROGRESS)
+    columns = []
+    with shown:
+        for column in targets.T:
+            columns.append(fit(words, column, weights, seed))
+            shown.update()
+    coefficients, intercepts = zip(*columns, strict=True)
+    return np.array(coefficients, np.float32), np.array(intercepts, np.float32)
+
+
+def _fit_naive_bayes(
+    words: sparse.csr_array, targets: np.ndarray, weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the log odds of words in the rows of a label and in the others, with shares of one label.
+
+    The sums are those of one product of sparse matrices. The frequencies of the labels are left out, as
+    in scikit-learn's `ComplementNB`: beside the few words of a row they would decide.
+    """
+    weighted = sparse.csr_array(targets * weights[:, None])
+    inside = (weighted.T @ words).toarray().astype(np.float32)
+    outside = (weights @ words)[None].astype(np.float32) - inside
+    odds = _log_shares(inside)
+    odds -= _log_shares(outside)
+    return odds, np.zeros(targets.shape[1], np.float32)
+
+
+def _log_shares(sums: np.ndarray) -> np.ndarray:
+    """Returns the logarithms of the shares of words, of which none is 0."""
+    sums = np.maximum(sums, 0) + 1
+    return np.log(sums / sums.sum(axis=1, keepdims=True))
 
 
 def _fit_labels(

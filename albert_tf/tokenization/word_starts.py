@@ -74,13 +74,13 @@ def _opens_word(text: str, is_first: bool) -> int:
         return 0
     if _is_mark(text[0]):
         return -1
-    return 0 if _joins(text[0]) else 1
+    return 0 if joins_words(text[0]) else 1
 
 
 def _closes_word(text: str) -> int:
     """Returns the value of `WordTables.closes` for a piece."""
     bases = [char for char in text if not _is_mark(char)]
-    return 1 if bases and not _joins(bases[-1]) else 0
+    return 1 if bases and not joins_words(bases[-1]) else 0
 
 
 def begin_words(
@@ -104,7 +104,7 @@ def _is_mark(char: str) -> bool:
     return unicodedata.category(char).startswith("M")
 
 
-def _joins(char: str) -> bool:
+def joins_words(char: str) -> bool:
     """Returns whether a character is part of the same word as a letter next to it."""
     if unicodedata.category(char)[0] not in "LN":
         return False

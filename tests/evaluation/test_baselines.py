@@ -82,6 +82,46 @@ def test_choices_are_scored_by_their_own_words():
     assert predicted[MOST_FREQUENT].shape == (2, 2)
 
 
+def accuracy(texts, labels):
+    """Returns that of a bag of words on the second half of some rows."""
+    count, half = max(labels) + 1, len(texts) // 2
+    fitted = fit(texts[:half], np.eye(count)[labels[:half]])
+    predicted = fitted.predict([[text] for text in texts[half:]])[BAG_OF_WORDS]
+    return (predicted.argmax(-1) == labels[half:]).mean()
+
+
+@pytest.mark.parametrize(
+    ("letters", "decisive", "length"),
+    [
+        ("的是在了我有他这中大来上", "好坏", 10),
+        ("กขคงจฉชซ", "ดต", 10),
+        ("", "37", 1),
+        ("😀🎉👍", "😍😡", 3),
+    ],
+)
+def test_where_there_are_no_words_characters_count(letters, decisive, length):
+    rng = np.random.default_rng(1)
+    labels = np.arange(200) % 2
+    rng.shuffle(labels)
+    texts = ["".join(rng.choice([*(letters or "3")], length - 1)) + decisive[x] for x in labels]
+    assert accuracy(texts, labels) == 1
+
+
+def test_words_count_wherever_there_are_some():
+    labels = np.array([0, 1] * 20)
+    # Pairs of characters would tell more of these than words do.
+    assert accuracy([f"hat {x} xy, 东西" for x in ("1", "2")] * 20, labels) == 0.5
+
+
+def test_many_labels_take_one_product(monkeypatch):
+    texts, centers = write_texts(600)
+    labels = centers // 10
+    solved = accuracy(texts, labels)
+    monkeypatch.setattr(baselines, "_MAX_SOLVED", 0)
+    monkeypatch.setattr(baselines, "_solve", None)
+    assert accuracy(texts, labels) > solved - 0.05
+
+
 @pytest.mark.parametrize("count", [40, 1000])
 def test_standard_error_of_a_mean(count):
     rng = np.random.default_rng(1)
