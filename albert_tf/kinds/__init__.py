@@ -2,7 +2,12 @@
 
 import string
 
-from albert_tf.data.fine_tuning.columns import choice_columns, find_columns, find_label_names
+from albert_tf.data.fine_tuning.columns import (
+    choice_columns,
+    find_columns,
+    find_label_names,
+    open_table,
+)
 from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.errors import InputError
 from albert_tf.kinds.classification import Classes, Classification, Regression, Scores
@@ -44,6 +49,7 @@ def recognise(table: Table, kind: str) -> Kind:
     With `classification` the columns decide: with `choice_a`, `choice_b`, ... it is multiple choice; with
     several columns `label_<name>`, or lists in the column of labels, each row may have several labels.
     """
+    table = open_table(table, "train")
     choices, names = choice_columns(table), find_label_names(table)
     if choices and kind in (Regression.name, MultiLabel.name):
         raise InputError(

@@ -6,7 +6,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from albert_tf.data.fine_tuning.columns import find_columns, has_label
+from albert_tf.data.fine_tuning.columns import (
+    account_for_texts,
+    find_columns,
+    has_label,
+    open_table,
+)
 from albert_tf.data.fine_tuning.examples import Example, ScoreRange, make_examples
 from albert_tf.data.fine_tuning.features import (
     Features,
@@ -15,7 +20,6 @@ from albert_tf.data.fine_tuning.features import (
     encode_pairs,
     label_ids,
 )
-from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.errors import InputError
 from albert_tf.evaluation.metrics import compute_metrics
 from albert_tf.kinds.kind import Quality, check_fields, rows_of
@@ -54,7 +58,7 @@ class Embedding(EmbeddingFlags, TextKind):
 
         The pairs of a training set belong together. A test set may lack scores.
         """
-        table = Table.read(source, split)
+        table = open_table(source, split)
         if split == "train" and has_label(table):
             raise InputError(
                 f"{table.name}: has a column of labels; expected pairs of texts that all belong together"
@@ -65,6 +69,7 @@ class Embedding(EmbeddingFlags, TextKind):
                 f"{table.name}: has the text in '{columns.text_a}'; expected pairs of texts, such as "
                 "text_a and text_b"
             )
+        account_for_texts(table, split, columns, are_pairs=True)
         examples = make_examples(table, columns, split, self.accepted_labels)
         for number, example in zip(table.numbers, examples, strict=True):
             if not example.text_b.strip():

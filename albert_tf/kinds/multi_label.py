@@ -8,10 +8,9 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.fine_tuning.cells import LABEL_SEPARATOR, decode
-from albert_tf.data.fine_tuning.columns import join_labels
+from albert_tf.data.fine_tuning.columns import join_labels, open_table
 from albert_tf.data.fine_tuning.examples import Example, MultiLabels, sort_labels
 from albert_tf.data.fine_tuning.features import label_ids
-from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.errors import InputError
 from albert_tf.evaluation.metrics import (
     DEFAULT_THRESHOLD,
@@ -62,7 +61,7 @@ class MultiLabel(LongTextKind):
         They may also be vectors of 0 and 1, or columns `label_<name>` of them. Only then, and in lists, a
         row may have none.
         """
-        table = join_labels(Table.read(source, split), self.labels)
+        table = join_labels(open_table(source, split), self.labels)
         return self._read(table, split, self.accepted_labels)
 
     def fit_labels(self, examples: Sequence[Example], path: str) -> Self:

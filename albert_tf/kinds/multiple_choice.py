@@ -6,10 +6,9 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from albert_tf.data.fine_tuning.columns import choice_columns, choice_names
+from albert_tf.data.fine_tuning.columns import choice_columns, choice_names, open_table
 from albert_tf.data.fine_tuning.examples import Example
 from albert_tf.data.fine_tuning.features import Features, encode_choices
-from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.errors import InputError
 from albert_tf.kinds.classification import Classification
 from albert_tf.kinds.kind import as_texts, check_fields, rows_of
@@ -47,7 +46,7 @@ class MultipleChoice(MultipleChoiceFlags, Classification):
 
     def read(self, source: Any, split: str) -> list[Example]:
         """Reads rows with a passage, a question, the columns `choice_a`, `choice_b`, ... and a letter."""
-        table = Table.read(source, split)
+        table = open_table(source, split)
         choices, found = choice_names(len(self.labels)), choice_columns(table)
         if found != choices:
             raise InputError(

@@ -12,6 +12,7 @@ import tensorflow as tf
 from albert_tf.data.fine_tuning.squad_questions import (
     SquadExample,
     describe_faults,
+    open_questions,
     read_questions,
     show_ids,
 )
@@ -20,6 +21,7 @@ from albert_tf.data.fine_tuning.squad_windows import (
     count_answer_tokens,
     encode_windows,
 )
+from albert_tf.data.fine_tuning.tables import ColumnNames, Table
 from albert_tf.data.fine_tuning.windows import cut_windows
 from albert_tf.errors import InputError, warn
 from albert_tf.evaluation.answer_spans import find_answers
@@ -87,9 +89,20 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
             f"[CLS] max_query_length={self.max_query_length} tokens [SEP] a token [SEP]",
         )
 
+    @classmethod
+    def open(cls, source: Any, split: str, names: ColumnNames) -> Any:
+        super().open(source, split, dataclasses.replace(names, ignore_columns=None))
+        return open_questions(source, split, names)
+
     def read(self, source: Any, split: str) -> list[SquadExample]:
         """Reads what `read_questions` takes; see `usable_examples`."""
-        name = source if isinstance(source, str) else split
+        name = (
+            source
+            if isinstance(source, str)
+            else source.name
+            if isinstance(source, Table)
+            else split
+        )
         examples = read_questions(source, split, split != "test", training=split == "train")
         return usable_examples(examples, name, split)
 

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.fine_tuning.cells import decode
-from albert_tf.data.fine_tuning.columns import find_columns
+from albert_tf.data.fine_tuning.columns import account_for_texts, find_columns, open_table
 from albert_tf.data.fine_tuning.examples import Example, Labels, make_examples
 from albert_tf.data.fine_tuning.features import (
     Features,
@@ -52,14 +52,14 @@ class TextKind(Kind):
 
     @classmethod
     def open(cls, source: Any, split: str, names: ColumnNames) -> Table:
-        return Table.read(source, split, names)
+        return open_table(source, split, names)
 
     def read(self, source: Any, split: str) -> list[Example]:
         """Reads rows with a text or two and a label, in columns with usual names.
 
         A test set may lack labels.
         """
-        return self._read(Table.read(source, split), split, self.accepted_labels)
+        return self._read(open_table(source, split), split, self.accepted_labels)
 
     def _read(
         self, table: Table, split: str, labels: Labels, choices: Sequence[str] = ()
@@ -72,6 +72,7 @@ class TextKind(Kind):
             raise InputError(
                 f"{table.name}: has the text in {has}; the model is trained on {model}"
             )
+        account_for_texts(table, split, columns)
         return make_examples(table, columns, split, labels)
 
     def fit_labels(self, examples: Sequence[Example], path: str) -> Self:

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from albert_tf.backends import require_tensorflow
 from albert_tf.data.fine_tuning.cells import to_rows
-from albert_tf.data.fine_tuning.tables import ColumnNames, Table
+from albert_tf.data.fine_tuning.tables import ColumnNames
 from albert_tf.errors import InputError, warn
 from albert_tf.evaluation.masked_lm import Filling, fill_mask
 from albert_tf.export import ExportedModel, export
@@ -181,11 +181,9 @@ class Loaded:
         is_embedder = isinstance(self.kind, Embedding)
         # Cosines are measured.
         main = self.make_embedder(normalize=True) if is_embedder else self
-        if columns:
-            data = Table.read(data, "data", ColumnNames(**columns))
-        examples = main.kind.read(data, "dev")
-        features = main.kind.encode(examples, main.tokenizer)
         path = str(data) if isinstance(data, str | os.PathLike) else "dev"
+        examples = main.kind.read(main.kind.open(data, "dev", ColumnNames(**columns)), "dev")
+        features = main.kind.encode(examples, main.tokenizer)
         for fault in main.kind.find_faults(path, "dev", examples, features):
             warn(fault)
         return main.kind.measure(examples, main.run(examples, features=features)).metrics

@@ -99,7 +99,10 @@ def test_doubtful_columns_are_refused(names, columns, message):
         (("a", float("nan")), r"^dev\[1\]: the label is missing \(nan\)$"),
         (("a", " "), r"^dev\[1\]: the label is empty$"),
         (("a", "maybe"), r"^dev\[1\]: unknown label 'maybe'; expected 'no', 'yes'$"),
-        (("a", "['no']"), r"^dev\[1\]: received the label '\['no'\]'; expected a name, or names"),
+        (("a", "['no', "), r"^dev\[1\]: received the label '\['no','; expected a name, or names"),
+        (("a", "[no, yes]"), r"^dev\[1\]: received the label '\[no, yes\]'; expected a name"),
+        (("a", "[0. 1. ... 0.]"), r"^dev\[1\]: received the label '\[0. 1. ... 0.\]'; expected"),
+        (("a", [0.25, 0.75]), r"^dev\[1\]: received the label '0.25'; expected a name"),
         (("a", [[0, 1, "X"]]), r"^dev\[1\]: received the label '\[0, 1, 'X'\]'; expected a name"),
     ],
 )

@@ -1,14 +1,15 @@
 """Finds the columns of texts and labels in the user's own tables, by their usual names."""
 
 import dataclasses
-import re
 import string
 from collections.abc import Sequence
 from typing import Any
 
 from albert_tf.data.fine_tuning.cells import LABEL_SEPARATOR
+from albert_tf.data.fine_tuning.column_meanings import account_for_columns, leave_out_rows
 from albert_tf.data.fine_tuning.examples import Columns, quote_names
-from albert_tf.data.fine_tuning.tables import Table
+from albert_tf.data.fine_tuning.tables import ColumnNames, Table
+from albert_tf.data.fine_tuning.written_values import read_written
 from albert_tf.errors import InputError
 
 _TEXTS = (
@@ -54,9 +55,31 @@ _QUESTIONS = (
 _SPANS = ("spans", "ner_tags", "tags")
 _LABELS = ("label", "labels", "target", "class", "category", "score")
 
+# Columns whose cells may be lists, beside those of labels.
+_LISTS = (*_SPANS, "tokens", "words", "answers")
+
 _CHOICE = "choice_"
 _LABEL = "label_"
-_VECTOR = re.compile(r"\[ *[01](?:[ ,]+[01])+ *\]")
+# What Label Studio writes several names of one row in.
+_CHOICES = "choices"
+
+
+def open_table(source: Any, split: str, names: ColumnNames | None = None) -> Table:
+    """Reads a table as `Table.read` does, and makes the same of the same rows, whatever holds them.
+
+    Columns to pass over are hidden, rows that do not count are left out unless they are to be answered,
+    and lists and objects that cells have as text are read. A table that was opened stays as it is.
+
+    Args:
+        source: what `Table.read` takes.
+        split: `train`, `dev` or `test`, which is also what messages call a source in memory.
+        names: the columns that the user names.
+
+    Raises:
+        InputError: a column to pass over is not there, or no row counts.
+    """
+    table = _hide_ignored(Table.read(source, split, names), split)
+    return _read_written_cells(table if split == "test" else leave_out_rows(table))
 
 
 def find_columns(
@@ -70,6 +93,14 @@ def find_columns(
     columns = {column.lower(): column for column in table.columns}
     label = _find_label(table, may_lack_label)
     return Columns(*texts, label, choices=tuple(columns[name] for name in choices))
+
+
+def account_for_texts(table: Table, split: str, columns: Columns, are_pairs: bool = False) -> None:
+    """Says which columns are read; see `account_for_columns`."""
+    second = columns.text_b and ("the question" if columns.choices else "the second text")
+    read = {"the text": columns.text_a, second: columns.text_b, "the label": columns.label}
+    read |= {f"choice {name[-1].upper()}": name for name in columns.choices}
+    account_for_columns(table, split, read, are_pairs)
 
 
 def has_label(table: Table) -> bool:
@@ -171,6 +202,40 @@ def join_labels(table: Table, names: Sequence[str]) -> Table:
     )
 
 
+def _hide_ignored(table: Table, split: str) -> Table:
+    given = table.names.ignore_columns
+    if given is None:
+        return table
+    is_one = given in table.columns  # its name may have commas
+    ignored = [given] if is_one else [name.strip() for name in given.split(",")]
+    if split == "train" and not {*ignored} <= {*table.columns}:
+        raise InputError(
+            f"--ignore_columns={given}: {table.name} has no such columns, but "
+            f"{quote_names(table.columns)}"
+        )
+    columns = tuple("" if column in ignored else column for column in table.columns)
+    names = dataclasses.replace(table.names, ignore_columns=None)
+    return dataclasses.replace(table, columns=columns, names=names)
+
+
+def _read_written_cells(table: Table) -> Table:
+    may_be_lists = {*_LABELS, *_LISTS}
+    labels = {table.names.label_column, *_label_columns(table)}
+    positions = [
+        position
+        for position, column in enumerate(table.columns)
+        if column in labels or column.lower() in may_be_lists
+    ]
+    rows = [list(row) for row in table.rows]
+    for row in rows:
+        for position in positions:
+            cell = read_written(row[position])
+            if isinstance(cell, dict) and [*cell] == [_CHOICES]:
+                cell = cell[_CHOICES]
+            row[position] = cell
+    return dataclasses.replace(table, rows=rows)
+
+
 def _label_columns(table: Table) -> list[str]:
     """Returns the columns `label_<name>`; a single one is a column of classes, e.g. `label_id`."""
     return [column for column in table.columns if column.lower().startswith(_LABEL)]
@@ -190,7 +255,7 @@ def _flag(table: Table, number: int, fields: Sequence[Any], place: int) -> int:
 
 
 def _read_vectors(table: Table) -> list[list[int]] | None:
-    """Returns the labels of all rows if they are vectors of 0 and 1, of one length, also as text."""
+    """Returns the labels of all rows if they are vectors of 0 and 1, of one length."""
     column = table.columns.index(_find_label(table, False))
     vectors = [_read_vector(row[column]) for row in table.rows]
     if None in vectors:
@@ -201,8 +266,6 @@ def _read_vectors(table: Table) -> list[list[int]] | None:
 
 def _read_vector(cell: Any) -> list[int] | None:
     """Returns a vector of 0 and 1; None if a cell is anything else."""
-    if isinstance(cell, str) and _VECTOR.fullmatch(cell.strip()):
-        cell = re.findall(r"[01]", cell)
     if not isinstance(cell, list):
         return None
     flags = [_FLAGS.get(str(value).lower()) for value in cell]

@@ -13,6 +13,7 @@ from typing import Any
 
 from albert_tf.data.fine_tuning.cells import LABEL_SEPARATOR, as_text, is_missing
 from albert_tf.data.fine_tuning.tables import Table, read_unquoted
+from albert_tf.data.fine_tuning.written_values import is_bracketed
 from albert_tf.errors import InputError, warn
 
 
@@ -211,25 +212,32 @@ def _read_label(place: str, cell: Any, labels: Labels) -> str:
         raise InputError(f"{place}: the label is missing ({cell})")
     if has_sets and not is_list:
         names = as_text(cell, place).split(LABEL_SEPARATOR)
+    known = (labels.names or ()) if has_sets else labels if isinstance(labels, Sequence) else ()
+    is_score = isinstance(labels, ScoreRange)
     for name in names:
-        if isinstance(name, list | dict) or str(name).startswith(("['", '["')):
+        is_share = is_list and isinstance(name, float) and not (is_score or name.is_integer())
+        if is_share or (name not in known and _is_structure(name)):
             raise InputError(
                 f"{place}: received the label {quote_names([str(name)])}; expected a name, or names with "
-                f"{LABEL_SEPARATOR} between two, or in a list"
+                f"{LABEL_SEPARATOR} between two, or in a list with quotes"
             )
         if has_sets and LABEL_SEPARATOR in str(name):
             raise InputError(
                 f"{place}: the label {quote_names([name])} has {LABEL_SEPARATOR}, which separates labels"
             )
-    known = (labels.names or ()) if has_sets else labels if isinstance(labels, Sequence) else ()
-    is_name = not isinstance(labels, ScoreRange)
     names = [as_text(name, place) for name in names]
     label = LABEL_SEPARATOR.join(
-        label_name(name) if is_name and name not in known else name for name in names
+        name if is_score or name in known else label_name(name) for name in names
     )
     if names:
         check_label(place, label, labels)
     return label
+
+
+def _is_structure(name: Any) -> bool:
+    """Returns whether the name of a label is rather a list or an object, which could not be read."""
+    is_cut = isinstance(name, str) and name.startswith(("['", '["'))
+    return isinstance(name, list | dict) or is_cut or is_bracketed(str(name))
 
 
 def label_name(text: str) -> str:
@@ -289,7 +297,7 @@ def _check_score(place: str, label: str, scores: ScoreRange) -> None:
         )
 
 
-def quote_names(names: Sequence[str]) -> str:
-    """Lists names for a message of one line."""
-    shown = ", ".join(f"'{textwrap.shorten(name, 50)}'" for name in names[:10])
-    return shown if len(names) <= 10 else f"{shown} and {len(names) - 10} more"
+def quote_names(names: Sequence[str], most: int = 10) -> str:
+    """Lists names for a message of one line, `most` of them in full."""
+    shown = ", ".join(f"'{textwrap.shorten(name, 50)}'" for name in names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 
 from albert_tf import files
 from albert_tf.data.fine_tuning.cells import is_missing
-from albert_tf.data.fine_tuning.tables import Table, is_table
+from albert_tf.data.fine_tuning.column_meanings import account_for_columns
+from albert_tf.data.fine_tuning.columns import open_table
+from albert_tf.data.fine_tuning.tables import ColumnNames, is_table
 from albert_tf.data.fine_tuning.tfds import load_dataset
 from albert_tf.data.source_files import suffix_of
 from albert_tf.errors import InputError
@@ -67,6 +69,19 @@ _ROW = {"id?": _ID, "question": str, "context": str}
 _ROW_ANSWERS = {"answers": {"text": [str], "answer_start": [int]}, "is_impossible?": bool}
 
 
+def open_questions(source: Any, split: str, names: ColumnNames) -> Any:
+    """Opens rows of questions as a table, and says which columns are read; a file of SQuAD is none."""
+    if isinstance(source, str | os.PathLike) and _is_squad(files.as_path(source)):
+        if names.ignore_columns is not None:
+            raise InputError(f"{source}: a file of SQuAD has no columns; expected none to ignore")
+        return source
+    table = open_table(source, split, names)
+    columns = [name.removesuffix("?") for name in (*_ROW, *_ROW_ANSWERS)]
+    read = {f"the {name}": name for name in columns if name in table.columns}
+    account_for_columns(table, split, read)
+    return table
+
+
 def read_questions(
     source: Any, name: str = "data", labelled: bool = True, training: bool = False
 ) -> list[SquadExample]:
@@ -78,7 +93,7 @@ def read_questions(
     """
     if isinstance(source, str | os.PathLike) and _is_squad(files.as_path(source)):
         return read_squad(files.as_path(source), labelled, training)
-    table = Table.read(source, name)
+    table = open_table(source, name)
     layout = _ROW | (_ROW_ANSWERS if labelled else {})
     examples = []
     places: dict[str, str] = {}

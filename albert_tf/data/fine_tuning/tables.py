@@ -46,6 +46,10 @@ class ColumnNames:
     )
     text_pair_column: str | None = option("Column of the second text of a pair.", None)
     label_column: str | None = option("Column of the label.", None)
+    ignore_columns: str | None = option(
+        "Columns to pass over, with commas between them, even if they usually say how a row counts.",
+        None,
+    )
 
 
 @dataclasses.dataclass(frozen=True)

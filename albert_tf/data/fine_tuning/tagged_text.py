@@ -13,6 +13,8 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf import files
+from albert_tf.data.fine_tuning.column_meanings import account_for_columns
+from albert_tf.data.fine_tuning.columns import open_table
 from albert_tf.data.fine_tuning.conll import WORDS, Sentence, is_conll, read_conll
 from albert_tf.data.fine_tuning.examples import Example, check_label
 from albert_tf.data.fine_tuning.features import Features, concatenate, strip_padding
@@ -68,7 +70,7 @@ def read_tagged(source: Any, split: str, labels: Sequence[str] | None) -> list[T
         name = files.as_path(source)
         texts = list(make_texts([*read_conll(name, split)], labels))
     else:
-        table = Table.read(source, split)
+        table = open_table(source, split)
         name = table.name
         texts = list(_read_table(table, split, labels))
     if not texts:
@@ -92,19 +94,29 @@ def collect_labels(texts: Sequence[TaggedText], path: str) -> tuple[str, ...]:
 def _read_table(table: Table, split: str, labels: Sequence[str] | None) -> Iterator[TaggedText]:
     rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
     text_column = table.names.text_column or _find_column(table, ("text", *WORDS))
-    if text_column.lower() in WORDS or isinstance(rows[0].get(text_column), list):
-        yield from make_texts([*_read_words(table, rows, split, text_column)], labels)
+    has_words = text_column.lower() in WORDS or isinstance(rows[0].get(text_column), list)
+    usual = _TAGS if has_words else ("spans",)
+    label_column = table.names.label_column or _find_column(table, usual)
+    account_for_columns(
+        table,
+        split,
+        {
+            "the words" if has_words else "the text": text_column,
+            "the tags" if has_words else "the spans": label_column,
+        },
+    )
+    if has_words:
+        yield from make_texts([*_read_words(table, rows, split, text_column, label_column)], labels)
         return
-    span_column = table.names.label_column or _find_column(table, ("spans",))
     for number, row in zip(table.numbers, rows, strict=True):
-        place, text, spans = table.place(number), row.get(text_column), row.get(span_column)
+        place, text, spans = table.place(number), row.get(text_column), row.get(label_column)
         if not isinstance(text, str) or not text.strip():
             raise InputError(
                 f"{place}: '{text_column}' is {_shown(text)}; expected a text that is not empty"
             )
         if spans is not None or split != "test":
             if not isinstance(spans, list):
-                raise InputError(f"{place}: '{span_column}' is {_shown(spans)}; expected a list")
+                raise InputError(f"{place}: '{label_column}' is {_shown(spans)}; expected a list")
             spans = _read_spans(place, text, spans, labels)
         yield TaggedText(f"{split}-{number}", text, spans=spans)
 
@@ -115,9 +127,13 @@ def _find_column(table: Table, names: Sequence[str]) -> str:
 
 
 def _read_words(
-    table: Table, rows: Sequence[Mapping[str, Any]], split: str, word_column: str
+    table: Table,
+    rows: Sequence[Mapping[str, Any]],
+    split: str,
+    word_column: str,
+    tag_column: str,
 ) -> Iterator[Sentence]:
-    names = [word_column, table.names.label_column or _find_column(table, _TAGS)]
+    names = [word_column, tag_column]
     for number, row in zip(table.numbers, rows, strict=True):
         place, (words, tags) = table.place(number), map(row.get, names)
         columns = [words] if tags is None and split == "test" else [words, tags]

@@ -245,7 +245,9 @@ def _warn_of_capitals(path: str, labels: Sequence[str]) -> None:
 
 
 def _own_source(options: FineTuningOptions, split: str, sources: Mapping[str, Any]) -> Any:
-    """Returns the data of a split as the kind reads them."""
+    """Returns the data of a split as the kind reads them; None for TensorFlow Datasets."""
+    if options.data_source == "tfds":
+        return None
     source = sources.get(split, getattr(options, f"{split}_file"))
     if isinstance(source, str) and not files.exists(source):
         raise InputError(f"--{options.FILE_FLAGS[split]}: no file '{source}'")

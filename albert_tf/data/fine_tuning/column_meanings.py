@@ -1,0 +1,196 @@
+"""The columns that usually say how a row counts, and what becomes of them.
+
+A table may have any other columns, which a run names but does not read. Those of `MEANINGS` are used,
+refused by name, or alike in all rows and so without a meaning: to pass over them would change what is
+learnt or measured. In a test set, whose rows are all answered, they have no effect.
+"""
+
+import collections
+import dataclasses
+import re
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from albert_tf.data.fine_tuning.cells import is_missing
+from albert_tf.data.fine_tuning.examples import quote_names
+from albert_tf.data.fine_tuning.tables import Table
+from albert_tf.errors import InputError, warn
+
+_NAMES_SHOWN = 30
+
+_TRUE = dict.fromkeys(("true", "1", "1.0", "yes", "y", "t"), True)
+_FALSE = dict.fromkeys(("false", "0", "0.0", "no", "n", "f"), False)
+_IS_TRUE = _TRUE | _FALSE
+_IS_FALSE = {value: not is_true for value, is_true in _IS_TRUE.items()} | {"": True}
+_ANSWERS = {
+    **dict.fromkeys(("accept", "accepted"), True),
+    **dict.fromkeys(("reject", "rejected", "ignore", "ignored"), False),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Meaning:
+    """What columns of some names say of their rows."""
+
+    names: tuple[str, ...]  # in lower case, with `_` between words
+    says: str
+    advice: str = ""  # what to do instead, if they are refused
+    # Value in lower case -> whether a row with it is kept. Columns with other values are refused.
+    keeps: Mapping[str, bool] = dataclasses.field(default_factory=dict)
+    is_usual_text: bool = (
+        False  # a column with other values than those of `keeps` is an ordinary one
+    )
+    of_pairs: bool = False  # has a meaning beside pairs of texts that belong together only
+
+
+MEANINGS = (
+    Meaning(
+        ("answer",),
+        "what the annotator said of the label",  # as Prodigy writes it
+        "leave out the rows that were not accepted",
+        _ANSWERS,
+        is_usual_text=True,
+    ),
+    Meaning(
+        ("accept", "accepted", "is_accepted", "approved", "is_approved"),
+        "whether the label was accepted",
+        "leave out the rows that were not",
+        _IS_TRUE | _ANSWERS,
+    ),
+    Meaning(
+        (
+            *("reject", "rejected", "is_rejected", "ignore", "ignored", "is_ignored", "exclude"),
+            *("excluded", "is_excluded", "skip", "skipped", "is_skipped", "discard", "discarded"),
+            *("cancelled", "was_cancelled", "deleted", "is_deleted"),
+        ),
+        "whether the row is to be left out",
+        "leave out those rows",
+        _IS_FALSE,
+    ),
+    Meaning(
+        (
+            *("split", "splits", "data_split", "dataset_split", "partition", "fold", "folds"),
+            *("kfold", "k_fold", "fold_id", "cv_fold", "is_train", "is_training", "is_valid"),
+            *("is_validation", "is_dev", "is_val", "is_test", "train_test"),
+        ),
+        "which part of the data the row is in",
+        "give each part as a file, --train_file and --dev_file",
+    ),
+    Meaning(
+        (
+            *("weight", "weights", "sample_weight", "sample_weights", "row_weight"),
+            *("instance_weight", "example_weight", "importance", "loss_weight"),
+        ),
+        "how much the row counts",
+        "--class_weights weights the rows of a label",
+    ),
+    Meaning(
+        (
+            *("confidence", "label_confidence", "confidence_score", "label_probability"),
+            *("annotator_confidence", "certainty", "agreement", "annotator_agreement"),
+        ),
+        "how sure the label is",
+        "leave out the rows that are not sure enough",
+    ),
+    Meaning(
+        (
+            *("negative", "negatives", "hard_negative", "hard_negatives", "neg", "negs"),
+            "negative_passages",
+        ),
+        "which text does not belong to the first",
+        "the training takes its negatives from the other pairs",
+        of_pairs=True,
+    ),
+)
+# Names that are those of `MEANINGS` with a number, such as `negative_1`.
+_NUMBER = re.compile(r"_?\d+$")
+_WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+def leave_out_rows(table: Table) -> Table:
+    """Leaves out the rows that a column says do not count; a warning counts them by reason."""
+    named = (*dataclasses.asdict(table.names).values(),)
+    kept, reasons = [True] * len(table.rows), []
+    columns = list(table.columns)
+    for position, column in enumerate(table.columns):
+        meaning = _find_meaning(column)
+        if meaning is None or not meaning.keeps or column in named:
+            continue
+        values = _values(table, position)
+        if not all(value in meaning.keeps for value in values):
+            continue
+        flags = [meaning.keeps[value] for value in values]
+        if all(flags):
+            continue
+        left_out = collections.Counter(
+            value for value, keep in zip(values, flags, strict=True) if not keep
+        )
+        shown = ", ".join(f"{value} ({count})" for value, count in left_out.most_common())
+        reasons.append(f"'{column}' is {shown}")
+        kept = [old and new for old, new in zip(kept, flags, strict=True)]
+        columns[position] = ""  # it has been used
+    if not reasons:
+        return table
+    said = f"{table.name}: left out {kept.count(False)} of {len(kept)} rows: {', '.join(reasons)}"
+    if not any(kept):
+        raise InputError(f"{said}; expected rows that count, or --ignore_columns")
+    warn(said)
+    rows, numbers = (
+        [item for item, keep in zip(items, kept, strict=True) if keep]
+        for items in (table.rows, table.numbers)
+    )
+    return dataclasses.replace(table, columns=tuple(columns), rows=rows, numbers=numbers)
+
+
+def account_for_columns(
+    table: Table, split: str, read: Mapping[str, str | None], are_pairs: bool = False
+) -> None:
+    """Says which columns are read as what, and refuses others that have a meaning.
+
+    Args:
+        table: the table.
+        split: `train`, `dev` or `test`.
+        read: what each column is read as -> its name; None for columns that are not there.
+        are_pairs: whether the texts are pairs that belong together.
+
+    Raises:
+        InputError: a column that is not read says how its rows count.
+    """
+    names = {column for column in read.values() if column is not None}
+    others = [column for column in table.columns if column and column not in names]
+    for column in others if split != "test" else ():
+        _refuse_meaning(table, column, are_pairs)
+    roles = ", ".join(
+        f"'{column}' as {role}" for role, column in read.items() if column is not None
+    )
+    rest = f"; not read: {quote_names(others, _NAMES_SHOWN)}" if others else ""
+    print(f"{table.name}: reads {roles}{rest}", file=sys.stderr)
+
+
+def _refuse_meaning(table: Table, column: str, are_pairs: bool) -> None:
+    meaning = _find_meaning(column)
+    if meaning is None or (meaning.of_pairs and not are_pairs):
+        return
+    values = {*_values(table, table.columns.index(column))}
+    if meaning.is_usual_text and not values - {""} <= meaning.keeps.keys():
+        return
+    if len(values) == 1 and not (meaning.of_pairs and values != {""}):
+        return
+    shown = quote_names(sorted(values), 3)
+    raise InputError(
+        f"{table.name}: the column '{column}' ({shown}) says {meaning.says}, and is not read; "
+        f"{meaning.advice}, or pass over it with --ignore_columns={column}"
+    )
+
+
+def _find_meaning(column: str) -> Meaning | None:
+    name = re.sub(r"[\W_]+", "_", _WORD_START.sub("_", column)).strip("_").lower()
+    names = {name, _NUMBER.sub("", name)}
+    return next((meaning for meaning in MEANINGS if names & {*meaning.names}), None)
+
+
+def _values(table: Table, position: int) -> Sequence[str]:
+    """Returns the values of a column in lower case, "" for none."""
+    cells: Collection[Any] = [row[position] for row in table.rows]
+    return ["" if is_missing(cell) else str(cell).strip().lower() for cell in cells]

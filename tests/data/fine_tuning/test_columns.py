@@ -1,0 +1,302 @@
+"""Every column is read, named, or known to change nothing; the same rows are the same examples."""
+
+import csv
+import io
+import json
+import re
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from albert_tf.data.fine_tuning.column_meanings import MEANINGS
+from albert_tf.data.fine_tuning.columns import open_table
+from albert_tf.data.fine_tuning.squad_questions import read_questions
+from albert_tf.data.fine_tuning.tables import ColumnNames
+from albert_tf.data.fine_tuning.written_values import read_written
+from albert_tf.errors import InputError
+from albert_tf.kinds import (
+    Classification,
+    Embedding,
+    MultiLabel,
+    QuestionAnswering,
+    TokenClassification,
+    recognise,
+)
+from tests.helpers import refused
+
+ROWS = [{"text": f"text {number}", "label": "ab"[number % 2]} for number in range(6)]
+KIND = Classification()
+
+
+def read(rows, split="train", kind=KIND, **names):
+    """Returns the texts and labels of rows."""
+    examples = kind.read(kind.open(rows, split, ColumnNames(**names)), split)
+    return [(example.text_a, example.text_b, example.label) for example in examples]
+
+
+def added(values, name="extra", rows=ROWS):
+    """Returns rows with one more column."""
+    return [{**row, name: value} for row, value in zip(rows, values, strict=True)]
+
+
+def write(folder, name, rows):
+    """Returns the path of a file with rows, as `csv`, `json` or pyarrow writes them."""
+    path = folder / name
+    if name.endswith(".jsonl"):
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    elif name.endswith(".parquet"):
+        pyarrow.parquet.write_table(pa.Table.from_pylist(rows), path)
+    else:
+        file = io.StringIO()
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+        path.write_text(file.getvalue())
+    return str(path)
+
+
+class Frame:
+    """What is used of a pandas DataFrame."""
+
+    def __init__(self, rows):
+        self.rows, self.columns, self.iloc = rows, tuple(rows[0]), None
+
+    def to_dict(self, orient):
+        return list(self.rows)
+
+
+NAMES = st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=3, max_size=12)
+KNOWN = {name for meaning in MEANINGS for name in meaning.names}
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.data())
+def test_the_order_of_columns_and_unknown_ones_change_nothing(data):
+    usual = {"score", "class", "target", "category", "labels", "tweet", "query"}
+    names = data.draw(st.lists(NAMES, unique_by=str.lower, max_size=4))
+    names = [f"my {name}" for name in names if name.lower() not in usual]
+    rows = [{**row, **dict.fromkeys(names, place)} for place, row in enumerate(ROWS)]
+    order = data.draw(st.permutations([*rows[0]]))
+    rows = [{name: row[name] for name in order} for row in rows]
+    assert read(rows) == read(ROWS)
+    renamed = [{"Review": row["text"], "TARGET": row["label"]} for row in rows]
+    assert read(renamed) == read(ROWS)
+
+
+def test_one_line_says_what_is_read_and_what_is_not(capsys):
+    read(added(range(6), "id"))
+    said = capsys.readouterr().err
+    assert said == "train: reads 'text' as the text, 'label' as the label; not read: 'id'\n"
+    read([{**row, "clean": "x"} for row in ROWS], "dev", text_column="clean")
+    said = capsys.readouterr().err
+    assert said == "dev: reads 'clean' as the text, 'label' as the label; not read: 'text'\n"
+    read([{"text": "a"}], "test")
+    assert capsys.readouterr().err == "test: reads 'text' as the text\n"
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    st.sampled_from(sorted(KNOWN)),
+    st.sampled_from([str.lower, str.upper, str.title, lambda name: name.replace("_", " ")]),
+    st.lists(
+        st.sampled_from(["accept", "reject", True, False, 0.25, None, "x"]),
+        min_size=6,
+        max_size=6,
+    ),
+)
+def test_columns_with_a_meaning_are_used_or_refused(name, spell, values):
+    """They are used: rows are left out; refused by name; or alike in all rows."""
+    rows, column = added(values, spell(name)), spell(name)
+    plain = read(ROWS)
+    assert read(rows, ignore_columns=column) == plain
+    assert len(read(rows, "test")) == len(plain)
+    is_alike = len({str(value) for value in values}) == 1
+    is_text = name == "answer" and {*values} & {0.25, "x", True, False}
+    is_of_pairs = "neg" in name
+    with refused(f"'{column}'"):
+        assert read(rows) != plain or is_alike or is_text or is_of_pairs
+        raise InputError(f"'{column}' has been used")
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "kept"),
+    [
+        ("answer", ["accept", "reject", "ignore", "accept", "accept", "accept"], [0, 3, 4, 5]),
+        ("is_rejected", [True, False, False, True, False, None], [1, 2, 4, 5]),
+        ("Accepted", ["yes", "no", "no", "yes", "1", "0"], [0, 3, 4]),
+        ("Was Cancelled", ["0.0", "1.0", "0.0", "0.0", "", ""], [0, 2, 3, 4, 5]),
+    ],
+)
+def test_rows_that_do_not_count_are_left_out_and_counted_once(name, values, kept, capsys):
+    rows = added(values, name)
+    table = KIND.open(rows, "train", ColumnNames())
+    examples = KIND.read(table, "train")
+    assert [example.guid for example in examples] == [f"train-{place}" for place in kept]
+    said = capsys.readouterr().err
+    assert said.count(f"warning: train: left out {6 - len(kept)} of 6 rows: '{name}' is ") == 1
+    assert said.count("left out") == 1
+    assert len(read(rows, "test")) == 6
+    with refused(rf"^train: left out 2 of 2 rows: '{name}' is .*; expected rows that count, or"):
+        only = [row for place, row in enumerate(rows) if place not in kept]
+        read([only[0], only[0]])
+
+
+def test_spans_that_annotators_refused_do_not_count(capsys):
+    def row(label, answer):
+        spans = [{"start": 0, "end": 3, "label": label}]
+        return {"text": "Ann met Bob", "spans": spans, "answer": answer, "_input_hash": 7}
+
+    examples = TokenClassification().read([row("PER", "accept"), row("ORG", "reject")], "train")
+    assert [example.spans[0].label for example in examples] == ["PER"]
+    with refused("^train: the column 'answer' .* says what the annotator said of the label"):
+        TokenClassification().read([row("PER", "accept"), row("ORG", None)], "train")
+
+
+def test_answers_that_are_texts_or_labels_are_read():
+    rows = [{"question": "Who?", "answer": "accept", "label": "a"}] * 2
+    assert read(rows)[0] == ("Who?", "accept", "a")
+    rows = [{"text": "x", "answer": answer} for answer in ("accept", "reject")]
+    assert [label for *_, label in read(rows, label_column="answer")] == ["accept", "reject"]
+    rows = [{**row, "answer": f"answer {place}"} for place, row in enumerate(ROWS)]
+    assert read(rows) == read(ROWS)
+
+
+def test_negatives_beside_pairs_are_refused():
+    pairs = [{"anchor": f"a{x}", "positive": f"b{x}", "negative": "c"} for x in range(3)]
+    with refused(
+        r"^train: the column 'negative' \('c'\) says which text does not belong .*--ignore_col"
+    ):
+        Embedding().read(pairs, "train")
+    names = ColumnNames(ignore_columns="negative")
+    assert len(Embedding().read(Embedding.open(pairs, "train", names), "train")) == 3
+    assert len(Embedding().read([{**row, "negative": None} for row in pairs], "train")) == 3
+
+
+def test_columns_to_ignore():
+    rows = added(range(6), "split")
+    assert read(rows, ignore_columns="split") == read(ROWS)
+    assert read(added(range(6), "fold", rows), ignore_columns="split, fold") == read(ROWS)
+    rows = added(range(6), "fold, 2")
+    assert read(rows, ignore_columns="fold, 2") == read(ROWS)
+    with refused(
+        "^--ignore_columns=fold: train has no such columns, but 'text', 'label', 'fold, 2'"
+    ):
+        read(rows, ignore_columns="fold")
+    both = added(["x"] * 6, "review")
+    assert read(both, ignore_columns="review") == read(ROWS)
+    assert read(ROWS, "dev", ignore_columns="review") == read(ROWS, "dev")
+    question = {
+        "question": "who?",
+        "context": "Ann",
+        "answers": {"text": ["Ann"], "answer_start": [0]},
+    }
+    questions = added([1, 2], "fold", [question] * 2)
+    with refused("the column 'fold' .'1', '2'. says which part of the data"):
+        QuestionAnswering.open(questions, "train", ColumnNames())
+    table = QuestionAnswering.open(questions, "train", ColumnNames(ignore_columns="fold"))
+    assert len(QuestionAnswering().read(table, "train")) == 2
+
+
+LEAVES = st.one_of(
+    *(st.integers(-9, 9), st.booleans(), st.none(), st.floats(-9, 9, width=16)),
+    st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=5),
+)
+VALUES = st.recursive(
+    st.lists(LEAVES, max_size=3),
+    lambda values: st.one_of(
+        st.lists(values, max_size=3), st.dictionaries(st.text(max_size=3), values, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@settings(deadline=None, max_examples=200)
+@given(VALUES)
+def test_written_values_say_what_they_said(value):
+    assert read_written(repr(value)) == value
+    assert read_written(json.dumps(value)) == value
+    assert read_written(json.dumps(value, ensure_ascii=False, indent=1)) == value
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    st.one_of(
+        st.lists(st.integers(-99, 99), min_size=1, max_size=99),
+        st.lists(st.booleans(), min_size=1, max_size=99),
+        st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=99),
+        st.lists(st.text("ab 'c", min_size=1, max_size=9), min_size=1, max_size=20),
+    )
+)
+def test_arrays_are_read_as_numpy_prints_them(values):
+    array = np.array(values)
+    assert read_written(str(array)) == values
+    assert read_written(repr(array)) == values
+    assert read_written(str([*array])) == values
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[spam]", "[a, b]", "(other)", "(1)", "[1, 2", "[0. 1. ... 0.]", "[2024-01-01]", "a [1]", ""],
+)
+def test_other_texts_are_only_texts(text):
+    assert read_written(text) == text
+
+
+FORMS = ("rows.csv", "rows.jsonl", "rows.parquet", "frame")
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        ([[27], [2, 3], [3], []], ["27", "2|3", "3", ""]),
+        ([[27], [3], [3], [2]], ["27", "3", "3", "2"]),
+        ([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0], [0.0, 0.0]], ["0", "0|1", "1", ""]),
+        ([[True, False], [False, True], [True, True], [False, False]], ["0", "1", "0|1", ""]),
+        ([["a"], ["b", "it's"], ["b"], ["a", 'x "y", z']], ["a", "b|it's", "b", 'a|x "y", z']),
+        ([7, 1, 7, 3], ["7", "1", "7", "3"]),
+        ([0.5, 1.0, 2.0, 0.5], ["0.5", "1", "2", "0.5"]),
+        (["[spam]", "[ham]", "[spam]", "x"], ["[spam]", "[ham]", "[spam]", "x"]),
+    ],
+)
+@pytest.mark.parametrize("form", FORMS)
+def test_the_same_rows_are_the_same_examples(labels, expected, form, tmp_path):
+    rows = [{"text": "[a, b]", "labels": label} for label in labels]
+    source = Frame(rows) if form == "frame" else write(tmp_path, form, rows)
+    table = open_table(source, "train")
+    kind = recognise(table, "classification")
+    is_set = any(isinstance(label, list) and len(label) != 1 for label in labels)
+    assert isinstance(kind, MultiLabel if is_set else Classification)
+    examples = kind.read(table, "train")
+    assert [example.label for example in examples] == expected
+    assert {example.text_a for example in examples} == {"[a, b]"}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_label_studio_writes_several_names_as_an_object(form, tmp_path):
+    rows = [{"text": "x", "label": "Dull"}, {"text": "y", "label": '{"choices": ["Fun", "Warm"]}'}]
+    source = Frame(rows) if form == "frame" else write(tmp_path, form, rows)
+    kind = recognise(open_table(source, "train"), "classification")
+    assert [label for *_, label in read(source, kind=kind)] == ["Dull", "Fun|Warm"]
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl"])
+def test_other_lists_are_read_from_cells(name, tmp_path):
+    row = {"tokens": ["Jane", "Austen's"], "ner_tags": ["B-PER", "I-PER"]}
+    (text,) = TokenClassification().read(write(tmp_path, name, [row]), "train")
+    assert (text.text_a, text.spans[0].end) == ("Jane Austen's", 13)
+    row = {"text": "Jane", "spans": [(0, 4, "PER")]}
+    (text,) = TokenClassification().read(write(tmp_path, name, [row]), "train")
+    assert text.spans[0].label == "PER"
+    row = {"question": "who?", "context": "Ann", "answers": {"text": ["Ann"], "answer_start": [0]}}
+    (question,) = read_questions(write(tmp_path, name, [row]))
+    assert question.answers[0].text == "Ann"
+
+
+def test_lists_that_cannot_be_read_are_refused():
+    for label in ("[a, b]", "{a,b}", "[0. 0. ... 1.]"):
+        with refused(r"^train\[1\]: received the label '" + re.escape(label)):
+            read([{"text": "x", "label": "a"}, {"text": "y", "label": label}])
