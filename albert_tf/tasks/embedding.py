@@ -1,4 +1,4 @@
-"""Embeds the lines of a file with any encoder, and exports models from texts to embeddings."""
+"""Embeds the texts of a file with any encoder, and exports models from texts to embeddings."""
 
 import contextlib
 import dataclasses
@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from albert_tf import files
+from albert_tf.data.fine_tuning.columns import read_texts
+from albert_tf.data.fine_tuning.tables import is_table
 from albert_tf.errors import InputError, name_place
 from albert_tf.file_kinds import decompress
 from albert_tf.model_folder import ModelFolder
@@ -58,12 +60,12 @@ def run(options: EmbeddingOptions) -> None:
 def _embed_file(options: EmbeddingOptions, embedder: Loaded) -> None:
     path, width = options.output_file, embedder.model.config.hidden_size
     tokenizer, unknown, tokens = embedder.tokenizer, 0, 0
-    with _open_lines(options.input_file) as read_lines:
+    with _open_texts(options) as read_texts:
         # Reads everything once before anything is embedded: a mistake in the last line shows at once.
-        count = sum(1 for _ in read_lines())
+        count = sum(1 for _ in read_texts())
         if not count:
             raise InputError(f"--input_file={options.input_file}: holds no text")
-        lines = read_lines()
+        rest = read_texts()
         with (
             files.write_atomically(path) as incomplete,
             files.open_file(incomplete, "wb") as file,
@@ -71,7 +73,7 @@ def _embed_file(options: EmbeddingOptions, embedder: Loaded) -> None:
         ):
             header = {"descr": "<f4", "fortran_order": False, "shape": (count, width)}
             np.lib.format.write_array_header_1_0(file, header)
-            while texts := list(itertools.islice(lines, _TEXTS_AT_ONCE)):
+            while texts := list(itertools.islice(rest, _TEXTS_AT_ONCE)):
                 examples = embedder.kind.make_examples(texts)
                 features = embedder.kind.encode(examples, tokenizer)
                 unknown += np.count_nonzero(features.input_ids == tokenizer.unk_id)
@@ -87,6 +89,21 @@ def _embed_file(options: EmbeddingOptions, embedder: Loaded) -> None:
         tokenizer.lower_case,
     )
     print(f"wrote {path}: {count:,} embeddings of width {width}")
+
+
+def _open_texts(
+    options: EmbeddingOptions,
+) -> contextlib.AbstractContextManager[Callable[[], Iterator[str]]]:
+    """Returns a context with a function that returns all texts each time it is called."""
+    path, column = options.input_file, options.text_column
+    if path != STANDARD_INPUT and is_table(path):
+        texts = read_texts(path, column)
+        return contextlib.nullcontext(lambda: iter(texts))
+    if column is not None:
+        raise InputError(
+            f"--text_column={column}: expected a table as --input_file; received {path}, lines of text"
+        )
+    return _open_lines(path)
 
 
 @contextlib.contextmanager

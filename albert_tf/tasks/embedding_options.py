@@ -25,10 +25,15 @@ class EmbeddingOptions(DepthOptions, VocabularyOptions, ExportOptions):
         "embedder."
     )
     input_file: str | None = option(
-        "Text file with one text per line; - is standard input. An empty line is a text, too.", None
+        "Text file with one text per line; - is standard input. An empty line is a text, too. Of a table "
+        "(.csv, .tsv, .jsonl, .parquet) the column of texts is embedded.",
+        None,
+    )
+    text_column: str | None = option(
+        "Column of the texts, if --input_file is a table. Default: the one with a usual name.", None
     )
     output_file: str | None = option(
-        "File for the embeddings in the order of the lines: .npy, float32 (lines, H).", None
+        "File for the embeddings in the order of the texts: .npy, float32 (texts, H).", None
     )
     pooling: Pooling | None = option(
         "mean: mean of the last hidden states of all tokens; cls: that of [CLS]. Default: as the folder "

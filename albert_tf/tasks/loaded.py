@@ -25,6 +25,7 @@ from albert_tf.options.export_forms import DEFAULT_FORM, Form, Weights
 from albert_tf.options.kinds import Pooling
 from albert_tf.progress import SECONDS_WITHOUT_PROGRESS, Progress
 from albert_tf.tasks.fine_tuning.predictions import predict
+from albert_tf.tasks.vocabulary import warn_of_unknown_text
 from albert_tf.tokenization import Tokenizer
 from albert_tf.training import Evaluator
 
@@ -138,7 +139,7 @@ class Loaded:
         """
         require_tensorflow(f"load({self.source!r})")
         if features is None:
-            features = self.kind.encode(examples, self.tokenizer)
+            features = self._encode(examples, "predict")
         with contextlib.ExitStack() as stack:
             if report is None:
                 total, delay = len(features), SECONDS_WITHOUT_PROGRESS
@@ -152,6 +153,12 @@ class Loaded:
                 batch_size=_BATCH_SIZE,
                 report=report,
             )
+
+    def _encode(self, examples: Sequence[Any], name: str) -> Any:
+        """Returns the features of examples; warns of text that the vocabulary does not know."""
+        features = self.kind.encode(examples, self.tokenizer)
+        warn_of_unknown_text(features, name, self.tokenizer)
+        return features
 
     def predict_json(self, *args: Any, **kwargs: Any) -> list[dict[str, Any]]:
         """Returns the predictions for n examples as dictionaries that `json` can write.
@@ -183,7 +190,7 @@ class Loaded:
         main = self.make_embedder(normalize=True) if is_embedder else self
         path = str(data) if isinstance(data, str | os.PathLike) else "dev"
         examples = main.kind.read(main.kind.open(data, "dev", ColumnNames(**columns)), "dev")
-        features = main.kind.encode(examples, main.tokenizer)
+        features = main._encode(examples, path)
         for fault in main.kind.find_faults(path, "dev", examples, features):
             warn(fault)
         return main.kind.measure(examples, main.run(examples, features=features)).metrics

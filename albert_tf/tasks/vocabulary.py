@@ -46,6 +46,13 @@ def warn_of_unknown(
         )
 
 
+def warn_of_unknown_text(features: Any, text: str, tokenizer: Tokenizer) -> None:
+    """Warns if too many pieces of encoded texts are unknown; `text` is what the warning calls them."""
+    unknown = int((features.input_ids == tokenizer.unk_id).sum())
+    how = tokenizer.vocabulary_file, tokenizer.lower_case
+    warn_of_unknown(unknown, len(features.input_ids), text, *how)
+
+
 def check_vocab_size(tokenizer: Tokenizer, config: AlbertConfig, config_file: str) -> None:
     """Checks that a vocabulary has the size of the model's, whose word table may be padded."""
     if not config.has_rows_for(tokenizer.vocab_size):

@@ -24,7 +24,7 @@ from typing import NoReturn
 import tensorflow as tf
 
 from albert_tf import files, folders
-from albert_tf.errors import InputError, Preempted
+from albert_tf.errors import InputError, Preempted, warn
 from albert_tf.model_folder import BEST_DIR, STATE_DIR, find_best, read_own
 from albert_tf.options.training import LoopOptions
 from albert_tf.progress import Progress
@@ -132,7 +132,7 @@ def train(
         and not loop.reports.has("eval", step)
     )
     if step >= end and not lacks_evaluation:
-        print(
+        warn(
             f"{plan.description}: {step} of {end} steps are done already, so nothing is trained, "
             "whatever other flags say; another --output_dir starts a new run"
         )

@@ -148,9 +148,9 @@ def test_run_that_resumes_keeps_what_it_chose(data, tmp_path, capsys, eagerly):
     without_dev_set = {"do_eval": False, "dev_fraction": 0.1}
     run(dataclasses.replace(options, **without_dev_set))
     assert {**read_options(out), "do_eval": True} == before
-    printed = capsys.readouterr().out
+    printed, warned = capsys.readouterr()
     assert "training examples when the run began: --learning_rate=0.00015, --" in printed
-    assert f"{before['num_train_steps']} steps are done already, so nothing is trained" in printed
+    assert f"{before['num_train_steps']} steps are done already, so nothing is trained" in warned
     # Flags that are given take precedence.
     more = before["num_train_steps"] + 1
     given = {"num_train_steps": more, "learning_rate": 1e-3}

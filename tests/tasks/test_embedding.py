@@ -255,3 +255,25 @@ def test_a_published_encoder_embeds_as_in_transformers():
         expected = torch.nn.functional.normalize(means).numpy()
     received = albert_tf.load(sentence_encoder).embed(texts)
     np.testing.assert_allclose(received, expected, rtol=0, atol=1e-5)
+
+
+def test_a_table_has_a_column_of_texts(embed, model, tmp_path, capsys):
+    texts = ["cat, dog", "", 'a "cat"\nfish']
+    expected = model.embed(texts)
+    cells = ['"cat, dog"', "", '"a ""cat""\nfish"']
+    table = "id,text,label,score\n" + "".join(f"{x},{cell},neg,1\n" for x, cell in enumerate(cells))
+    (tmp_path / "a.csv").write_text(table)
+    lines = [json.dumps({"text": text or None, "answer": "reject", "x": 1}) for text in texts]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines) + "\n")
+    (tmp_path / "b.tsv").write_text('text\tclean\nx\t"cat, dog"\ny\t\nz\t"a ""cat""\nfish"\n')
+    for name, flags in (("a.csv", {}), ("a.jsonl", {}), ("b.tsv", {"text_column": "clean"})):
+        output = embed([], input_file=str(tmp_path / name), **flags)
+        np.testing.assert_array_equal(np.load(output), expected)
+    assert "a.jsonl: reads 'text' as the text; not read: 'answer', 'x'\n" in capsys.readouterr().err
+    (tmp_path / "c.csv").write_text("question,answer\nwho,me\n")
+    with refused(r"c.csv: has texts in 'question' and 'answer'; --text_column chooses$"):
+        embed([], input_file=str(tmp_path / "c.csv"))
+    with refused(
+        r"^--text_column=text: expected a table as --input_file; received .*texts.txt, lines"
+    ):
+        embed(LINES, text_column="text")

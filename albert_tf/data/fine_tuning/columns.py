@@ -5,7 +5,7 @@ import string
 from collections.abc import Sequence
 from typing import Any
 
-from albert_tf.data.fine_tuning.cells import LABEL_SEPARATOR
+from albert_tf.data.fine_tuning.cells import LABEL_SEPARATOR, as_text, is_missing
 from albert_tf.data.fine_tuning.column_meanings import account_for_columns, leave_out_rows
 from albert_tf.data.fine_tuning.examples import Columns, quote_names
 from albert_tf.data.fine_tuning.tables import ColumnNames, Table
@@ -93,6 +93,22 @@ def find_columns(
     columns = {column.lower(): column for column in table.columns}
     label = _find_label(table, may_lack_label)
     return Columns(*texts, label, choices=tuple(columns[name] for name in choices))
+
+
+def read_texts(path: str, text_column: str | None = None) -> list[str]:
+    """Reads the texts of a table with one column of them; a row without one has the text ""."""
+    table = hide_labels(open_table(path, "test", ColumnNames(text_column=text_column)))
+    columns = find_columns(table, may_lack_label=True)
+    if columns.text_b is not None:
+        raise InputError(
+            f"{table.name}: has texts in '{columns.text_a}' and '{columns.text_b}'; --text_column chooses"
+        )
+    account_for_texts(table, "test", columns)
+    place = table.columns.index(columns.text_a)
+    return [
+        "" if is_missing(row[place]) else as_text(row[place], table.place(number))
+        for number, row in zip(table.numbers, table.rows, strict=True)
+    ]
 
 
 def account_for_texts(table: Table, split: str, columns: Columns, are_pairs: bool = False) -> None:

@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 
 from albert_tf import files
 from albert_tf.data.fine_tuning.cells import LABEL_SEPARATOR
@@ -33,7 +32,7 @@ from albert_tf.tasks.fine_tuning.kind_checks import check_task, read_model_kind
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.predictions import ExampleSet, check_lines
 from albert_tf.tasks.stored_run import StoredRun
-from albert_tf.tasks.vocabulary import warn_of_unknown
+from albert_tf.tasks.vocabulary import warn_of_unknown_text
 from albert_tf.tokenization import Tokenizer
 
 _SQUAD_TFDS_SPLITS = {"train": "train", "dev": "validation", "test": "validation"}
@@ -120,9 +119,7 @@ def _encode(
     for split, datasets in sets.items():
         for dataset in datasets:
             _say_if_truncated(kind, task, split, dataset)
-            ids, how = dataset.features.input_ids, (tokenizer.vocabulary_file, tokenizer.lower_case)
-            unknown = np.count_nonzero(ids == tokenizer.unk_id)
-            warn_of_unknown(unknown, len(ids), f"{task.name}, {split}", *how)
+            warn_of_unknown_text(dataset.features, f"{task.name}, {split}", tokenizer)
     for split, (dataset,) in sets.items() if not task.sets else ():
         path = getattr(options, f"{split}_file") or options.train_file or task.name
         for fault in kind.find_faults(path, split, dataset.examples, dataset.features):

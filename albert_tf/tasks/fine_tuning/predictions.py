@@ -26,6 +26,7 @@ from albert_tf.kinds import Kind, Quality
 from albert_tf.options import select
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.training_options import fixed_length
+from albert_tf.tasks.vocabulary import warn_of_unknown, warn_of_unknown_text
 from albert_tf.tokenization import Tokenizer
 from albert_tf.training import Evaluator
 
@@ -172,6 +173,7 @@ def predict_file(options: Any, kind: Kind, tokenizer: Tokenizer, evaluator: Eval
             table = hide_labels(table)
         examples = kind.read(table, "test")
         dataset = ExampleSet("", examples, kind.encode(examples, tokenizer))
+        warn_of_unknown_text(dataset.features, f"--predict_file={path}", tokenizer)
         columns = kind.answers(examples, *predict_sets(kind, [dataset], evaluator, options))
         answers = to_rows(columns)
     else:
@@ -195,6 +197,7 @@ def predict_file(options: Any, kind: Kind, tokenizer: Tokenizer, evaluator: Eval
 def _answer_lines(
     path: str, kind: Kind, tokenizer: Tokenizer, model: keras.Model, batch_size: int
 ) -> Iterator[dict[str, Any] | None]:
+    unknown = pieces = 0
     graph = tf.function(lambda batch: model(batch, training=False), reduce_retracing=True)
     for place, line in _lines(path):
         answer = None
@@ -203,10 +206,14 @@ def _answer_lines(
             with name_place(place):
                 example = kind.example_of_line(line.split("\t"))
                 features = kind.encode([example], tokenizer)
+                unknown += np.count_nonzero(features.input_ids == tokenizer.unk_id)
+                pieces += len(features.input_ids)
                 answer = _answer(kind, example, features, graph, batch_size)
         except InputError as error:
             print(f"error: {error}; it has no answer", file=sys.stderr)
         yield answer
+    how = tokenizer.vocabulary_file, tokenizer.lower_case
+    warn_of_unknown(unknown, pieces, f"--predict_file={path}", *how)
 
 
 def _answer(
