@@ -2,12 +2,8 @@
 
 import string
 
-from albert_tf.data.fine_tuning.columns import (
-    choice_columns,
-    find_columns,
-    find_label_names,
-    open_table,
-)
+from albert_tf.data.fine_tuning.columns import choice_columns, find_columns, find_label_names
+from albert_tf.data.fine_tuning.opened_tables import open_table
 from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.errors import InputError
 from albert_tf.kinds.classification import Classes, Classification, Regression, Scores

@@ -6,12 +6,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from albert_tf.data.fine_tuning.columns import (
-    account_for_texts,
-    find_columns,
-    has_label,
-    open_table,
-)
+from albert_tf.data.fine_tuning.columns import find_columns, has_label
 from albert_tf.data.fine_tuning.examples import Example, ScoreRange, make_examples
 from albert_tf.data.fine_tuning.features import (
     Features,
@@ -20,6 +15,7 @@ from albert_tf.data.fine_tuning.features import (
     encode_pairs,
     label_ids,
 )
+from albert_tf.data.fine_tuning.opened_tables import account_for_texts, open_table
 from albert_tf.errors import InputError
 from albert_tf.evaluation.metrics import compute_metrics
 from albert_tf.kinds.kind import Quality, check_fields, rows_of

@@ -15,7 +15,8 @@ import tensorflow as tf
 
 from albert_tf.data.fine_tuning.cells import to_rows, to_tsv
 from albert_tf.data.fine_tuning.features import Features
-from albert_tf.data.fine_tuning.tables import ColumnNames
+from albert_tf.data.fine_tuning.opened_tables import open_table, recall_columns
+from albert_tf.data.fine_tuning.tables import ColumnNames, NamedColumns, Table
 from albert_tf.errors import InputError
 from albert_tf.models import AlbertEncoder
 from albert_tf.options import check_types, option
@@ -68,6 +69,7 @@ class Kind(abc.ABC):
     # Names of the metrics. The first, of which higher values are better, selects the best checkpoint.
     metrics: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()  # names of the classes, if there are any
+    columns: NamedColumns = ()  # that the user named for the training
     max_seq_length: int = option(
         "Maximum number of tokens per sequence, including the special ones.", 128, least=5
     )
@@ -251,6 +253,23 @@ class Kind(abc.ABC):
     def to_dict(self) -> dict[str, Any]:
         """Returns the name and the fields, as the config of a model's folder stores them."""
         return {"kind": self.name, **dataclasses.asdict(self)}
+
+
+def open_source(
+    kind: type[Kind] | Kind,
+    source: Any,
+    split: str,
+    names: ColumnNames,
+    columns: NamedColumns = (),
+) -> Any:
+    """Opens what the user gives for `read`, with the columns that the model was trained with.
+
+    `names` are the columns that the user names, which take precedence.
+    """
+    opened = kind.open(source, split, names)
+    if not isinstance(opened, Table):
+        return opened
+    return open_table(recall_columns(opened, split, columns), split)
 
 
 def check_fields(fields: Sequence[str], least: int, most: int, expected: str) -> None:

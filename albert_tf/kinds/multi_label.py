@@ -8,9 +8,10 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.fine_tuning.cells import LABEL_SEPARATOR, decode
-from albert_tf.data.fine_tuning.columns import join_labels, open_table
+from albert_tf.data.fine_tuning.columns import join_labels
 from albert_tf.data.fine_tuning.examples import Example, MultiLabels, sort_labels
 from albert_tf.data.fine_tuning.features import label_ids
+from albert_tf.data.fine_tuning.opened_tables import open_table
 from albert_tf.errors import InputError
 from albert_tf.evaluation.metrics import (
     DEFAULT_THRESHOLD,

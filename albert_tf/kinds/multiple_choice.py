@@ -6,9 +6,10 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from albert_tf.data.fine_tuning.columns import choice_columns, choice_names, open_table
+from albert_tf.data.fine_tuning.columns import choice_columns, choice_names
 from albert_tf.data.fine_tuning.examples import Example
 from albert_tf.data.fine_tuning.features import Features, encode_choices
+from albert_tf.data.fine_tuning.opened_tables import open_table
 from albert_tf.errors import InputError
 from albert_tf.kinds.classification import Classification
 from albert_tf.kinds.kind import as_texts, check_fields, rows_of

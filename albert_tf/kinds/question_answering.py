@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from albert_tf.data.fine_tuning.squad_questions import (
     SquadExample,
+    account_for_questions,
     describe_faults,
     open_questions,
     read_questions,
@@ -96,13 +97,10 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
 
     def read(self, source: Any, split: str) -> list[SquadExample]:
         """Reads what `read_questions` takes; see `usable_examples`."""
-        name = (
-            source
-            if isinstance(source, str)
-            else source.name
-            if isinstance(source, Table)
-            else split
-        )
+        name = source if isinstance(source, str) else split
+        if isinstance(source, Table):
+            name = source.name
+            account_for_questions(source, split)
         examples = read_questions(source, split, split != "test", training=split == "train")
         return usable_examples(examples, name, split)
 

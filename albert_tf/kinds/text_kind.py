@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.fine_tuning.cells import decode
-from albert_tf.data.fine_tuning.columns import account_for_texts, find_columns, open_table
+from albert_tf.data.fine_tuning.columns import find_columns
 from albert_tf.data.fine_tuning.examples import Example, Labels, make_examples
 from albert_tf.data.fine_tuning.features import (
     Features,
@@ -16,6 +16,7 @@ from albert_tf.data.fine_tuning.features import (
     encode_examples,
     encode_long_texts,
 )
+from albert_tf.data.fine_tuning.opened_tables import account_for_texts, open_table
 from albert_tf.data.fine_tuning.tables import ColumnNames, Table
 from albert_tf.errors import InputError
 from albert_tf.kinds.kind import Kind, check_fields, rows_of
@@ -52,7 +53,7 @@ class TextKind(Kind):
 
     @classmethod
     def open(cls, source: Any, split: str, names: ColumnNames) -> Table:
-        return open_table(source, split, names)
+        return Table.read(source, split, names)
 
     def read(self, source: Any, split: str) -> list[Example]:
         """Reads rows with a text or two and a label, in columns with usual names.

@@ -8,9 +8,8 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.fine_tuning.columns import open_table
 from albert_tf.data.fine_tuning.conll import is_conll
-from albert_tf.data.fine_tuning.tables import ColumnNames
+from albert_tf.data.fine_tuning.tables import ColumnNames, Table
 from albert_tf.data.fine_tuning.tagged_text import (
     TaggedText,
     TaggingFeatures,
@@ -82,7 +81,7 @@ class TokenClassification(TokenClassificationFlags, Kind):
     def open(cls, source: Any, split: str, names: ColumnNames) -> Any:
         """Opens a table; a CoNLL file is none."""
         if not is_conll(source, names.text_column):
-            return open_table(source, split, names)
+            return Table.read(source, split, names)
         if names != ColumnNames():
             raise InputError(f"{source}: a CoNLL file has no names of columns; expected none")
         return source

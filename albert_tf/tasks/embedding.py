@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from albert_tf import files
-from albert_tf.data.fine_tuning.columns import read_texts
-from albert_tf.data.fine_tuning.tables import is_table
+from albert_tf.data.fine_tuning.opened_tables import read_texts
+from albert_tf.data.fine_tuning.tables import NamedColumns, is_table
 from albert_tf.errors import InputError, name_place
 from albert_tf.file_kinds import decompress
 from albert_tf.model_folder import ModelFolder
@@ -60,12 +60,12 @@ def run(options: EmbeddingOptions) -> None:
 def _embed_file(options: EmbeddingOptions, embedder: Loaded) -> None:
     path, width = options.output_file, embedder.model.config.hidden_size
     tokenizer, unknown, tokens = embedder.tokenizer, 0, 0
-    with _open_texts(options) as read_texts:
+    with _open_texts(options, embedder.kind.columns) as read_all:
         # Reads everything once before anything is embedded: a mistake in the last line shows at once.
-        count = sum(1 for _ in read_texts())
+        count = sum(1 for _ in read_all())
         if not count:
             raise InputError(f"--input_file={options.input_file}: holds no text")
-        rest = read_texts()
+        rest = read_all()
         with (
             files.write_atomically(path) as incomplete,
             files.open_file(incomplete, "wb") as file,
@@ -92,12 +92,15 @@ def _embed_file(options: EmbeddingOptions, embedder: Loaded) -> None:
 
 
 def _open_texts(
-    options: EmbeddingOptions,
+    options: EmbeddingOptions, columns: NamedColumns
 ) -> contextlib.AbstractContextManager[Callable[[], Iterator[str]]]:
-    """Returns a context with a function that returns all texts each time it is called."""
+    """Returns a context with a function that returns all texts each time it is called.
+
+    `columns` are those that the model was trained with.
+    """
     path, column = options.input_file, options.text_column
     if path != STANDARD_INPUT and is_table(path):
-        texts = read_texts(path, column)
+        texts = read_texts(path, column, columns)
         return contextlib.nullcontext(lambda: iter(texts))
     if column is not None:
         raise InputError(

@@ -20,6 +20,7 @@ from albert_tf.evaluation.masked_lm import Filling, fill_mask
 from albert_tf.export import ExportedModel, export
 from albert_tf.files import as_path
 from albert_tf.kinds import Embedding, Kind
+from albert_tf.kinds.kind import open_source
 from albert_tf.models import AlbertEmbedder, AlbertEncoder, AlbertPretrainer
 from albert_tf.options.export_forms import DEFAULT_FORM, Form, Weights
 from albert_tf.options.kinds import Pooling
@@ -189,7 +190,8 @@ class Loaded:
         # Cosines are measured.
         main = self.make_embedder(normalize=True) if is_embedder else self
         path = str(data) if isinstance(data, str | os.PathLike) else "dev"
-        examples = main.kind.read(main.kind.open(data, "dev", ColumnNames(**columns)), "dev")
+        source = open_source(main.kind, data, "dev", ColumnNames(**columns), main.kind.columns)
+        examples = main.kind.read(source, "dev")
         features = main._encode(examples, path)
         for fault in main.kind.find_faults(path, "dev", examples, features):
             warn(fault)
@@ -258,7 +260,7 @@ class Loaded:
         positions = self.model.config.max_position_embeddings
         kind = self.kind
         if not isinstance(kind, Embedding):
-            kind = Embedding(normalize=False, max_seq_length=positions)
+            kind = Embedding(normalize=False, max_seq_length=positions, columns=kind.columns)
         given = {name: value for name, value in given.items() if value is not None}
         kind = dataclasses.replace(kind, **given)
         if kind.max_seq_length > positions:

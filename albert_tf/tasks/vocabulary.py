@@ -1,5 +1,7 @@
 """The vocabulary that the flags of a command name: loading it, and whether it fits the model."""
 
+from typing import Any
+
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, name_place, warn
 from albert_tf.model_folder import ModelFolder

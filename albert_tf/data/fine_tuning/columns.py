@@ -5,11 +5,9 @@ import string
 from collections.abc import Sequence
 from typing import Any
 
-from albert_tf.data.fine_tuning.cells import LABEL_SEPARATOR, as_text, is_missing
-from albert_tf.data.fine_tuning.column_meanings import account_for_columns, leave_out_rows
+from albert_tf.data.fine_tuning.cells import LABEL_SEPARATOR
 from albert_tf.data.fine_tuning.examples import Columns, quote_names
-from albert_tf.data.fine_tuning.tables import ColumnNames, Table
-from albert_tf.data.fine_tuning.written_values import read_written
+from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.errors import InputError
 
 _TEXTS = (
@@ -53,33 +51,11 @@ _QUESTIONS = (
     ("context", "question"),
 )
 _SPANS = ("spans", "ner_tags", "tags")
-_LABELS = ("label", "labels", "target", "class", "category", "score")
-
-# Columns whose cells may be lists, beside those of labels.
 _LISTS = (*_SPANS, "tokens", "words", "answers")
+_LABELS = ("label", "labels", "target", "class", "category", "score")
 
 _CHOICE = "choice_"
 _LABEL = "label_"
-# What Label Studio writes several names of one row in.
-_CHOICES = "choices"
-
-
-def open_table(source: Any, split: str, names: ColumnNames | None = None) -> Table:
-    """Reads a table as `Table.read` does, and makes the same of the same rows, whatever holds them.
-
-    Columns to pass over are hidden, rows that do not count are left out unless they are to be answered,
-    and lists and objects that cells have as text are read. A table that was opened stays as it is.
-
-    Args:
-        source: what `Table.read` takes.
-        split: `train`, `dev` or `test`, which is also what messages call a source in memory.
-        names: the columns that the user names.
-
-    Raises:
-        InputError: a column to pass over is not there, or no row counts.
-    """
-    table = _hide_ignored(Table.read(source, split, names), split)
-    return _read_written_cells(table if split == "test" else leave_out_rows(table))
 
 
 def find_columns(
@@ -93,30 +69,6 @@ def find_columns(
     columns = {column.lower(): column for column in table.columns}
     label = _find_label(table, may_lack_label)
     return Columns(*texts, label, choices=tuple(columns[name] for name in choices))
-
-
-def read_texts(path: str, text_column: str | None = None) -> list[str]:
-    """Reads the texts of a table with one column of them; a row without one has the text ""."""
-    table = hide_labels(open_table(path, "test", ColumnNames(text_column=text_column)))
-    columns = find_columns(table, may_lack_label=True)
-    if columns.text_b is not None:
-        raise InputError(
-            f"{table.name}: has texts in '{columns.text_a}' and '{columns.text_b}'; --text_column chooses"
-        )
-    account_for_texts(table, "test", columns)
-    place = table.columns.index(columns.text_a)
-    return [
-        "" if is_missing(row[place]) else as_text(row[place], table.place(number))
-        for number, row in zip(table.numbers, table.rows, strict=True)
-    ]
-
-
-def account_for_texts(table: Table, split: str, columns: Columns, are_pairs: bool = False) -> None:
-    """Says which columns are read; see `account_for_columns`."""
-    second = columns.text_b and ("the question" if columns.choices else "the second text")
-    read = {"the text": columns.text_a, second: columns.text_b, "the label": columns.label}
-    read |= {f"choice {name[-1].upper()}": name for name in columns.choices}
-    account_for_columns(table, split, read, are_pairs)
 
 
 def has_label(table: Table) -> bool:
@@ -218,38 +170,14 @@ def join_labels(table: Table, names: Sequence[str]) -> Table:
     )
 
 
-def _hide_ignored(table: Table, split: str) -> Table:
-    given = table.names.ignore_columns
-    if given is None:
-        return table
-    is_one = given in table.columns  # its name may have commas
-    ignored = [given] if is_one else [name.strip() for name in given.split(",")]
-    if split == "train" and not {*ignored} <= {*table.columns}:
-        raise InputError(
-            f"--ignore_columns={given}: {table.name} has no such columns, but "
-            f"{quote_names(table.columns)}"
-        )
-    columns = tuple("" if column in ignored else column for column in table.columns)
-    names = dataclasses.replace(table.names, ignore_columns=None)
-    return dataclasses.replace(table, columns=columns, names=names)
-
-
-def _read_written_cells(table: Table) -> Table:
-    may_be_lists = {*_LABELS, *_LISTS}
+def list_columns(table: Table) -> list[int]:
+    """Returns the positions of the columns whose cells may be lists."""
     labels = {table.names.label_column, *_label_columns(table)}
-    positions = [
+    return [
         position
         for position, column in enumerate(table.columns)
-        if column in labels or column.lower() in may_be_lists
+        if column in labels or column.lower() in (*_LABELS, *_LISTS)
     ]
-    rows = [list(row) for row in table.rows]
-    for row in rows:
-        for position in positions:
-            cell = read_written(row[position])
-            if isinstance(cell, dict) and [*cell] == [_CHOICES]:
-                cell = cell[_CHOICES]
-            row[position] = cell
-    return dataclasses.replace(table, rows=rows)
 
 
 def _label_columns(table: Table) -> list[str]:

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from albert_tf import files
 from albert_tf.data.fine_tuning.cells import is_missing
 from albert_tf.data.fine_tuning.column_meanings import account_for_columns
-from albert_tf.data.fine_tuning.columns import open_table
-from albert_tf.data.fine_tuning.tables import ColumnNames, is_table
+from albert_tf.data.fine_tuning.opened_tables import open_table
+from albert_tf.data.fine_tuning.tables import ColumnNames, Table, is_table
 from albert_tf.data.fine_tuning.tfds import load_dataset
 from albert_tf.data.source_files import suffix_of
 from albert_tf.errors import InputError
@@ -70,16 +70,19 @@ _ROW_ANSWERS = {"answers": {"text": [str], "answer_start": [int]}, "is_impossibl
 
 
 def open_questions(source: Any, split: str, names: ColumnNames) -> Any:
-    """Opens rows of questions as a table, and says which columns are read; a file of SQuAD is none."""
+    """Opens rows of questions as a table; a file of SQuAD is none."""
     if isinstance(source, str | os.PathLike) and _is_squad(files.as_path(source)):
         if names.ignore_columns is not None:
             raise InputError(f"{source}: a file of SQuAD has no columns; expected none to ignore")
         return source
-    table = open_table(source, split, names)
+    return Table.read(source, split, names)
+
+
+def account_for_questions(table: Table, split: str) -> None:
+    """Says which columns are read; see `account_for_columns`."""
     columns = [name.removesuffix("?") for name in (*_ROW, *_ROW_ANSWERS)]
     read = {f"the {name}": name for name in columns if name in table.columns}
     account_for_columns(table, split, read)
-    return table
 
 
 def read_questions(

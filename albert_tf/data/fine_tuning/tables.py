@@ -52,6 +52,10 @@ class ColumnNames:
     )
 
 
+# Fields of `ColumnNames` that are given, with their values, as the folder of a model keeps them.
+NamedColumns = tuple[tuple[str, str], ...]
+
+
 @dataclasses.dataclass(frozen=True)
 class Table:
     """Rows with named columns."""

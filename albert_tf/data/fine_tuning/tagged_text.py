@@ -14,10 +14,10 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.data.fine_tuning.column_meanings import account_for_columns
-from albert_tf.data.fine_tuning.columns import open_table
 from albert_tf.data.fine_tuning.conll import WORDS, Sentence, is_conll, read_conll
 from albert_tf.data.fine_tuning.examples import Example, check_label
 from albert_tf.data.fine_tuning.features import Features, concatenate, strip_padding
+from albert_tf.data.fine_tuning.opened_tables import open_table
 from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.data.fine_tuning.tags import (
     Span,

@@ -1,36 +1,35 @@
 """Reads the examples of a fine-tuning run and checks them against the model's kind."""
 
-import collections
 import contextlib
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-
 from albert_tf import files
-from albert_tf.data.fine_tuning.cells import LABEL_SEPARATOR
 from albert_tf.data.fine_tuning.examples import (
     Example,
     Labels,
     ScoreRange,
-    hold_out,
-    quote_names,
 )
 from albert_tf.data.fine_tuning.features import Features
+from albert_tf.data.fine_tuning.opened_tables import named_columns
 from albert_tf.data.fine_tuning.squad_questions import SquadExample, read_squad_tfds
-from albert_tf.data.fine_tuning.tables import ColumnNames
+from albert_tf.data.fine_tuning.tables import ColumnNames, NamedColumns
 from albert_tf.data.fine_tuning.task_table import OWN_TASK, Task
 from albert_tf.data.fine_tuning.tfds import read_tfds
 from albert_tf.errors import InputError, warn
 from albert_tf.export import exporter
 from albert_tf.kinds import OWN_KINDS, Kind, QuestionAnswering, recognise
+from albert_tf.kinds.kind import open_source
 from albert_tf.kinds.question_answering import usable_examples
 from albert_tf.kinds.registry import find_kind
 from albert_tf.options import select
 from albert_tf.tasks.fine_tuning.choices import choose_length, set_length
+from albert_tf.tasks.fine_tuning.held_out import split_rows, warn_of_few_rows, warn_of_labels
 from albert_tf.tasks.fine_tuning.kind_checks import check_task, read_model_kind
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.predictions import ExampleSet, check_lines
+from albert_tf.tasks.fine_tuning.trained_rows import TrainedRows
 from albert_tf.tasks.stored_run import StoredRun
 from albert_tf.tasks.vocabulary import warn_of_unknown_text
 from albert_tf.tokenization import Tokenizer
@@ -85,6 +84,7 @@ def read_data(
     check_lines(options.predict_file)
     task = options.task
     model_kind = None if options.do_train else read_model_kind(options, stored)
+    trained = TrainedRows.read(options.output_dir) if options.do_train else None
     if task.sets:
         examples = {split: _read_split(options, task, split) for split in options.splits}
         kind = _start_kind(options, task, model_kind)
@@ -92,9 +92,18 @@ def read_data(
             more = {"labels": _names_of(task.labels), "metrics": task.metrics or kind.metrics}
             kind = dataclasses.replace(kind, **more).fit_labels(examples["train"][""], task.name)
     else:
-        kind, examples = _read_own(options, task, model_kind, sources or {})
+        kind, examples = _read_own(
+            options,
+            task,
+            model_kind,
+            sources or {},
+            columns=stored.kind.columns if stored and stored.kind else (),
+            trained=trained,
+        )
     if options.best_metric:
         kind = _select_by(options.best_metric, kind)
+    if trained:
+        trained.check(examples["train"][""], options.output_dir)
     if {"train", "dev"} <= set(examples):
         _warn_of_shared_rows(examples["train"][""], examples["dev"])
     if options.max_seq_length is None and options.do_train and most_tokens is not None:
@@ -167,15 +176,25 @@ def _select_by(metric: str, kind: Kind) -> Kind:
 
 
 def _read_own(
-    options: FineTuningOptions, task: Task, stored: Kind | None, given: Mapping[str, Any]
+    options: FineTuningOptions,
+    task: Task,
+    stored: Kind | None,
+    given: Mapping[str, Any],
+    *,
+    columns: NamedColumns,
+    trained: TrainedRows | None,
 ) -> tuple[Kind, Splits]:
-    """Returns the kind with the labels of the training set, and the examples of the user's data."""
+    """Returns the kind with the labels of the training set, and the examples of the user's data.
+
+    `columns` and `trained` are those of the run in the output folder, if there is one.
+    """
     if task == OWN_TASK:
         options.check_kinds(OWN_KINDS)
-    sources = {split: _own_source(options, split, given) for split in options.splits}
+    sources = {split: _own_source(options, split, given, columns) for split in options.splits}
     train = sources.get("train")
     is_new = options.do_train and task.kind in OWN_KINDS
     kind = _start_kind(options, task, stored, recognise(train, task.kind) if is_new else None)
+    kind = dataclasses.replace(kind, columns=named_columns(select(options, ColumnNames), columns))
     examples = {}
     for split, source in sources.items():
         if options.data_source == "tfds":
@@ -184,71 +203,28 @@ def _read_own(
             examples[split] = {"": kind.read(source, split)}
         if split == "train":
             kind = kind.fit_labels(examples[split][""], getattr(source, "name", source))
-    if options.holds_out:
-        train, dev = hold_out(
-            examples["train"][""], options.dev_fraction, options.random_seed, bool(kind.labels)
-        )
-        if kind.labels:
-            train, dev = _keep_labels(train, dev)
-        if dev:
-            print(
-                f"{options.train_file}: {len(dev)} rows, chosen by --random_seed, are the dev set; "
-                f"{len(train)} are trained on (--dev_fraction={options.dev_fraction:g})"
-            )
-            examples |= {"train": {"": train}, "dev": {"": dev}}
-        elif options.do_eval:
-            raise InputError(
-                f"{options.train_file}: too few rows to evaluate on; expected --dev_file"
-            )
     if options.do_train:
-        _warn_of_few_rows(options.train_file, examples["train"][""], bool(kind.labels))
-        _warn_of_capitals(options.train_file, kind.label_names)
+        warn_of_labels(kind, options.train_file, examples["train"][""])
+    if options.holds_out:
+        train, dev = split_rows(options, kind, examples["train"][""], trained)
+        if dev:
+            examples |= {"train": {"": train}, "dev": {"": dev}}
+    if options.do_train:
+        warn_of_few_rows(kind, options.train_file, examples["train"][""])
     return kind, examples
 
 
-def _labels_of(example: Any) -> list[str]:
-    label = getattr(example, "label", None)
-    return label.split(LABEL_SEPARATOR) if isinstance(label, str) else []
-
-
-def _keep_labels(train: list[Any], dev: list[Any]) -> tuple[list[Any], list[Any]]:
-    """Moves the rows to the training set whose label no row there has."""
-    known = {label for example in train for label in _labels_of(example)}
-    held_out = [known.issuperset(_labels_of(example)) for example in dev]
-    moved = [example for example, stays in zip(dev, held_out, strict=True) if not stays]
-    return train + moved, [example for example, stays in zip(dev, held_out, strict=True) if stays]
-
-
-def _warn_of_few_rows(path: str, train: Sequence[Any], has_labels: bool) -> None:
-    if len(train) < _FEW_ROWS:
-        warn(
-            f"{path}: {len(train)} rows are trained on; with fewer than {_FEW_ROWS} the answers are "
-            "mostly chance"
-        )
-    counts = collections.Counter(label for example in train for label in _labels_of(example))
-    single = [label for label, count in counts.items() if count == 1]
-    if single and has_labels:
-        warn(f"{path}: the model can hardly learn labels of a single row: {quote_names(single)}")
-
-
-def _warn_of_capitals(path: str, labels: Sequence[str]) -> None:
-    spellings = collections.defaultdict(list)
-    for label in labels:
-        spellings[label.casefold()].append(label)
-    for names in spellings.values():
-        if len(names) > 1:
-            shown = quote_names(names)
-            warn(f"{path}: {shown} differ in capitals alone, and count as different labels")
-
-
-def _own_source(options: FineTuningOptions, split: str, sources: Mapping[str, Any]) -> Any:
+def _own_source(
+    options: FineTuningOptions, split: str, sources: Mapping[str, Any], columns: NamedColumns
+) -> Any:
     """Returns the data of a split as the kind reads them; None for TensorFlow Datasets."""
     if options.data_source == "tfds":
         return None
     source = sources.get(split, getattr(options, f"{split}_file"))
     if isinstance(source, str) and not files.exists(source):
         raise InputError(f"--{options.FILE_FLAGS[split]}: no file '{source}'")
-    return find_kind(options.task.kind).open(source, split, select(options, ColumnNames))
+    kind = find_kind(options.task.kind)
+    return open_source(kind, source, split, select(options, ColumnNames), columns)
 
 
 @contextlib.contextmanager

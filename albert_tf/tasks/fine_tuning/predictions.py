@@ -23,6 +23,7 @@ from albert_tf.data.fine_tuning.task_table import Task
 from albert_tf.errors import InputError, name_place
 from albert_tf.file_kinds import decompress
 from albert_tf.kinds import Kind, Quality
+from albert_tf.kinds.kind import open_source
 from albert_tf.options import select
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.training_options import fixed_length
@@ -168,7 +169,7 @@ def predict_file(options: Any, kind: Kind, tokenizer: Tokenizer, evaluator: Eval
     """
     path, is_tsv = options.predict_file, options.predict_format == "tsv"
     if path != STANDARD_INPUT and (is_table(path) or path.lower().endswith(conll.SUFFIXES)):
-        table = kind.open(path, "test", select(options, ColumnNames))
+        table = open_source(kind, path, "test", select(options, ColumnNames), kind.columns)
         if isinstance(table, Table):
             table = hide_labels(table)
         examples = kind.read(table, "test")

@@ -20,6 +20,7 @@ from albert_tf.tasks.fine_tuning.data import RunData
 from albert_tf.tasks.fine_tuning.model import make_evaluator
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.predictions import measure_sets, predict_sets
+from albert_tf.tasks.fine_tuning.trained_rows import TrainedRows
 from albert_tf.tasks.output_folder import start_or_resume
 from albert_tf.tasks.stored_run import StoredRun
 from albert_tf.tasks.training_options import fixed_length
@@ -102,6 +103,10 @@ class FineTuning:
         with start_or_resume(
             options, trainer, part, data.tokenizer, data.kind, noted
         ) as write_best:
+            if trainer.is_chief:
+                held_out = data.dev_set.examples if options.holds_out and data.dev_set else ()
+                rows = TrainedRows.of(data.sets["train"][0].examples, held_out)
+                rows.write(options.output_dir)
             for variable, value in drawn:
                 variable.assign(value)
             if options.export_dir:

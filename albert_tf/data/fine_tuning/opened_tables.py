@@ -1,0 +1,125 @@
+"""Opens tables: the same rows are the same table, whatever holds them, and each column is accounted for.
+
+Columns are those that the user or the training named, or others with usual names. Columns to pass over
+are hidden, rows that do not count are left out, and lists that cells have as text are read.
+"""
+
+import dataclasses
+from typing import Any
+
+from albert_tf.data.fine_tuning.cells import as_text, is_missing
+from albert_tf.data.fine_tuning.column_meanings import account_for_columns, leave_out_rows
+from albert_tf.data.fine_tuning.columns import find_columns, hide_labels, list_columns
+from albert_tf.data.fine_tuning.examples import Columns, quote_names
+from albert_tf.data.fine_tuning.tables import ColumnNames, NamedColumns, Table
+from albert_tf.data.fine_tuning.written_values import read_written
+from albert_tf.errors import InputError, warn
+
+# What Label Studio writes several names of one row in.
+_CHOICES = "choices"
+
+
+def open_table(source: Any, split: str, names: ColumnNames | None = None) -> Table:
+    """Reads a table as `Table.read` does, and makes the same of the same rows, whatever holds them.
+
+    Columns to pass over are hidden, rows that do not count are left out unless they are to be answered,
+    and lists and objects that cells have as text are read. A table that was opened stays as it is.
+
+    Args:
+        source: what `Table.read` takes.
+        split: `train`, `dev` or `test`, which is also what messages call a source in memory.
+        names: the columns that the user names.
+
+    Raises:
+        InputError: a column to pass over is not there, or no row counts.
+    """
+    table = _hide_ignored(Table.read(source, split, names), split)
+    return _read_written_cells(table if split == "test" else leave_out_rows(table))
+
+
+def read_texts(path: str, text_column: str | None = None, known: NamedColumns = ()) -> list[str]:
+    """Reads the texts of a table with one column of them; a row without one has the text "".
+
+    `known` are the columns that a model was trained with.
+    """
+    table = Table.read(path, names=ColumnNames(text_column=text_column))
+    table = hide_labels(open_table(recall_columns(table, "test", known), "test"))
+    columns = find_columns(table, may_lack_label=True)
+    if columns.text_b is not None:
+        raise InputError(
+            f"{table.name}: has texts in '{columns.text_a}' and '{columns.text_b}'; --text_column chooses"
+        )
+    account_for_texts(table, "test", columns)
+    place = table.columns.index(columns.text_a)
+    return [
+        "" if is_missing(row[place]) else as_text(row[place], table.place(number))
+        for number, row in zip(table.numbers, table.rows, strict=True)
+    ]
+
+
+def account_for_texts(table: Table, split: str, columns: Columns, are_pairs: bool = False) -> None:
+    """Says which columns are read; see `account_for_columns`."""
+    second = columns.text_b and ("the question" if columns.choices else "the second text")
+    read = {"the text": columns.text_a, second: columns.text_b, "the label": columns.label}
+    read |= {f"choice {name[-1].upper()}": name for name in columns.choices}
+    account_for_columns(table, split, read, are_pairs)
+
+
+def named_columns(names: ColumnNames, known: NamedColumns = ()) -> NamedColumns:
+    """Returns the columns that are named, or else those that are `known`, as a folder keeps them."""
+    given = {name: value for name, value in dataclasses.asdict(names).items() if value is not None}
+    return tuple(sorted((dict(known) | given).items()))
+
+
+def recall_columns(table: Table, split: str, columns: NamedColumns) -> Table:
+    """Returns a table with the names of the training for the columns that the user does not name.
+
+    A warning says which of them the table lacks, so that others are read. A test set may lack labels.
+    """
+    known = {name: column for name, column in columns if getattr(table.names, name) is None}
+    ignored = known.pop("ignore_columns", None)
+    missing = {name: column for name, column in known.items() if column not in table.columns}
+    if split == "test":
+        missing.pop("label_column", None)
+    for name, column in missing.items():
+        warn(
+            f"{table.name}: has no column '{column}', the --{name} that the model was trained with"
+        )
+    if "text_column" in missing:  # without it the second one has no meaning
+        missing["text_pair_column"] = ""
+    found = {name: column for name, column in known.items() if name not in missing}
+    if ignored is not None and {*_split_names(ignored, table)} & {*table.columns}:
+        found["ignore_columns"] = ignored
+    return dataclasses.replace(table, names=dataclasses.replace(table.names, **found))
+
+
+def _split_names(names: str, table: Table) -> list[str]:
+    """Returns the columns in a list of them; one of the table may have commas in its name."""
+    return [names] if names in table.columns else [name.strip() for name in names.split(",")]
+
+
+def _hide_ignored(table: Table, split: str) -> Table:
+    given = table.names.ignore_columns
+    if given is None:
+        return table
+    ignored = _split_names(given, table)
+    if split == "train" and not {*ignored} <= {*table.columns}:
+        raise InputError(
+            f"--ignore_columns={given}: {table.name} has no such columns, but "
+            f"{quote_names(table.columns)}"
+        )
+    columns = tuple("" if column in ignored else column for column in table.columns)
+    names = dataclasses.replace(table.names, ignore_columns=None)
+    return dataclasses.replace(table, columns=columns, names=names)
+
+
+def _read_written_cells(table: Table) -> Table:
+    positions = list_columns(table)
+    rows = [list(row) for row in table.rows]
+    for row in rows:
+        for position in positions:
+            cell = read_written(row[position])
+            if isinstance(cell, dict) and [*cell] == [_CHOICES]:
+                cell = cell[_CHOICES]
+            row[position] = cell
+    return dataclasses.replace(table, rows=rows)
