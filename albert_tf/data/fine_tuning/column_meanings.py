@@ -177,10 +177,10 @@ def _refuse_meaning(table: Table, column: str, are_pairs: bool) -> None:
         return
     if len(values) == 1 and not (meaning.of_pairs and values != {""}):
         return
-    shown = quote_names(sorted(values), 3)
     raise InputError(
-        f"{table.name}: the column '{column}' ({shown}) says {meaning.says}, and is not read; "
-        f"{meaning.advice}, or pass over it with --ignore_columns={column}"
+        f"{table.name}: the column '{column}', such as {quote_names([min(values)])}, says "
+        f"{meaning.says}, and is not read; {meaning.advice}, or pass over it with "
+        f"--ignore_columns={column}"
     )
 
 

@@ -238,7 +238,7 @@ def _find_texts(table: Table, pairs: Sequence[tuple[str, str]]) -> tuple[str, st
     if firsts:
         return columns[firsts[0]], None
     raise InputError(
-        f"{table.name}: no column of texts, but {quote_names(table.columns)}; expected "
+        f"{table.name}: no column of texts, but {quote_names(_visible(table))}; expected "
         f"{quote_names(_TEXTS)}, or another one and --text_column"
     )
 
@@ -258,17 +258,22 @@ def _find_label(table: Table, optional: bool) -> str | None:
         )
     if not found and not optional:
         raise InputError(
-            f"{table.name}: no column of labels, but {quote_names(table.columns)}; expected "
+            f"{table.name}: no column of labels, but {quote_names(_visible(table))}; expected "
             f"{quote_names(_LABELS)}, or another one and --label_column"
         )
     return found[0] if found else None
+
+
+def _visible(table: Table) -> list[str]:
+    """Returns the columns that are not hidden."""
+    return [column for column in table.columns if column]
 
 
 def _named(table: Table, flag: str) -> str:
     name = getattr(table.names, flag)
     if name not in table.columns:
         raise InputError(
-            f"--{flag}={name}: {table.name} has no such column, but {quote_names(table.columns)}"
+            f"--{flag}={name}: {table.name} has no such column, but {quote_names(_visible(table))}"
         )
     return name
 

@@ -10,6 +10,7 @@ import hashlib
 import io
 import json
 import os
+import zipfile
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -47,7 +48,7 @@ class TrainedRows:
             with np.load(io.BytesIO(files.read_bytes(path)), allow_pickle=False) as arrays:
                 names = [field.name for field in dataclasses.fields(cls)]
                 return cls(*(collections.Counter(arrays[name].tolist()) for name in names))
-        except (ValueError, KeyError, OSError) as error:
+        except (ValueError, KeyError, zipfile.BadZipFile) as error:
             raise InputError(f"{path}: damaged; expected it as it was written") from error
 
     def write(self, output_dir: str) -> None:

@@ -168,7 +168,7 @@ def test_answers_that_are_texts_or_labels_are_read():
 def test_negatives_beside_pairs_are_refused():
     pairs = [{"anchor": f"a{x}", "positive": f"b{x}", "negative": "c"} for x in range(3)]
     with refused(
-        r"^train: the column 'negative' \('c'\) says which text does not belong .*--ignore_col"
+        r"^train: the column 'negative', such as 'c', says which text does not belong .*--ignore_col"
     ):
         Embedding().read(pairs, "train")
     names = ColumnNames(ignore_columns="negative")
@@ -195,7 +195,7 @@ def test_columns_to_ignore():
         "answers": {"text": ["Ann"], "answer_start": [0]},
     }
     questions = added([1, 2], "fold", [question] * 2)
-    with refused("the column 'fold' .'1', '2'. says which part of the data"):
+    with refused("the column 'fold', such as '1', says which part of the data"):
         QuestionAnswering.open(questions, "train", ColumnNames())
     table = QuestionAnswering.open(questions, "train", ColumnNames(ignore_columns="fold"))
     assert len(QuestionAnswering().read(table, "train")) == 2
