@@ -153,16 +153,24 @@ def test_lines_are_answered_one_by_one(trained, monkeypatch, capsys, eagerly):
         assert label == ("animal", "plant")[np.argmax(numbers)]
 
 
+class Nothing(tuple):
+    """Features of no sequence."""
+
+    input_ids = np.zeros(0, np.int32)
+
+
 @pytest.mark.parametrize("name", ["rows.jsonl", "rows.conll"])
 def test_an_answer_is_one_line_of_the_table(tmp_path, capsys, name):
     kind = types.SimpleNamespace(
+        columns=(),
         open=lambda *source: None,
         read=lambda *source: ["an example"],
-        encode=lambda *examples: (),
+        encode=lambda *examples: Nothing(),
         decode=lambda *examples: None,
         answers=lambda *examples: {"answer": ["the\nold\tcat"], "score": [0.5]},
     )
-    predict_file(make_options(tmp_path, "out", predict_file=name), kind, None, None)
+    tokenizer = types.SimpleNamespace(unk_id=0, vocabulary_file="", lower_case=True)
+    predict_file(make_options(tmp_path, "out", predict_file=name), kind, tokenizer, None)
     assert capsys.readouterr().out == "answer\tscore\nthe old cat\t0.500000\n"
 
 

@@ -178,7 +178,7 @@ def _refuse_meaning(table: Table, column: str, are_pairs: bool) -> None:
     if len(values) == 1 and not (meaning.of_pairs and values != {""}):
         return
     raise InputError(
-        f"{table.name}: the column '{column}', such as {quote_names([min(values)])}, says "
+        f"{table.name}: the column '{column}', such as {quote_names([max(values)])}, says "
         f"{meaning.says}, and is not read; {meaning.advice}, or pass over it with "
         f"--ignore_columns={column}"
     )

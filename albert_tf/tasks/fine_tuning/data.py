@@ -102,8 +102,6 @@ def read_data(
         )
     if options.best_metric:
         kind = _select_by(options.best_metric, kind)
-    if trained:
-        trained.check(examples["train"][""], options.output_dir)
     if {"train", "dev"} <= set(examples):
         _warn_of_shared_rows(examples["train"][""], examples["dev"])
     if options.max_seq_length is None and options.do_train and most_tokens is not None:

@@ -35,6 +35,7 @@ from albert_tf.tasks.fine_tuning.predictions import (
     write_scores,
     write_submission,
 )
+from albert_tf.tasks.fine_tuning.trained_rows import TrainedRows
 from albert_tf.tasks.fine_tuning.training import FineTuning
 from albert_tf.tasks.output_folder import check_output_dir, write_results
 from albert_tf.tasks.paths import check_addresses
@@ -92,6 +93,7 @@ def run(
             options = values.options()
             _check_micro_batch(options, data.kind)
         check_kind(options, data.kind, stored)
+        _check_rows(options, data)
         _check_complete(options, data)
         if options.do_train:
             training = FineTuning(values, data, config, stored, callback)
@@ -209,6 +211,12 @@ class _TrainedRun:
         evaluator = Evaluator(model, self.kind.loss, tf.distribute.get_strategy())
         predictions = predict_sets(self.kind, self.data.sets["dev"], evaluator, self.options)
         return measure_sets(self.kind, self.data.sets["dev"], predictions)[0]
+
+
+def _check_rows(options: FineTuningOptions, data: RunData) -> None:
+    trained = TrainedRows.read(options.output_dir) if options.do_train else None
+    if trained:
+        trained.check(data.sets["train"][0].examples, options.output_dir)
 
 
 def _check_micro_batch(options: FineTuningOptions, kind: Kind) -> None:

@@ -152,7 +152,7 @@ def test_spans_that_annotators_refused_do_not_count(capsys):
 
     examples = TokenClassification().read([row("PER", "accept"), row("ORG", "reject")], "train")
     assert [example.spans[0].label for example in examples] == ["PER"]
-    with refused("^train: the column 'answer' .* says what the annotator said of the label"):
+    with refused("^train: the column 'answer'.* says what the annotator said of the label"):
         TokenClassification().read([row("PER", "accept"), row("ORG", None)], "train")
 
 
@@ -195,8 +195,8 @@ def test_columns_to_ignore():
         "answers": {"text": ["Ann"], "answer_start": [0]},
     }
     questions = added([1, 2], "fold", [question] * 2)
-    with refused("the column 'fold', such as '1', says which part of the data"):
-        QuestionAnswering.open(questions, "train", ColumnNames())
+    with refused("the column 'fold', such as '2', says which part of the data"):
+        QuestionAnswering().read(QuestionAnswering.open(questions, "train", ColumnNames()), "train")
     table = QuestionAnswering.open(questions, "train", ColumnNames(ignore_columns="fold"))
     assert len(QuestionAnswering().read(table, "train")) == 2
 
