@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.data.fine_tuning.opened_tables import open_table
 from albert_tf.data.fine_tuning.squad_questions import (
     SquadExample,
     account_for_questions,
@@ -100,6 +101,7 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
         name = source if isinstance(source, str) else split
         if isinstance(source, Table):
             name = source.name
+            source = open_table(source, split)
             account_for_questions(source, split)
         examples = read_questions(source, split, split != "test", training=split == "train")
         return usable_examples(examples, name, split)
