@@ -190,9 +190,13 @@ def _parse_weights(text: str, labels: Sequence[str]) -> dict[str, float]:
 
 
 def interpret_classes(labels: Sequence[str], logits: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Maps logits (..., k) to `logits`, `probabilities` (..., k) and `label` (...)."""
+    """Maps logits (..., k) to `logits`, `probabilities` (..., k) and `label` (...).
+
+    The label is that of the greatest probability, as in metrics and in spans of tags.
+    """
+    probabilities = tf.nn.softmax(logits)
     return {
         "logits": logits,
-        "probabilities": tf.nn.softmax(logits),
-        "label": tf.gather(tf.constant(labels), tf.argmax(logits, axis=-1)),
+        "probabilities": probabilities,
+        "label": tf.gather(tf.constant(labels), tf.argmax(probabilities, axis=-1)),
     }

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.data.fine_tuning.examples import Example
 from albert_tf.kinds import Classification
 from tests.export.kinds import KINDS, LABELS, OF_NAMES, make_inputs, make_model
 
@@ -18,6 +19,14 @@ def test_what_an_exported_model_returns_holds_what_the_model_returns_as_it_is(na
     if isinstance(returned, dict):
         returned = {part: returned[part] for part in read}
     tf.nest.map_structure(np.testing.assert_array_equal, read, returned)
+
+
+def test_metrics_are_of_the_labels_that_are_predicted():
+    kind = Classification(labels=LABELS)
+    # In float32 the probabilities of these logits are equal.
+    logits = np.array([[0.0, 1e-9, 0.0]], np.float32)
+    (label,) = kind.result([], logits).label
+    assert kind.measure([Example("", "x", label=label)], logits).metrics["accuracy"] == 1.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -99,6 +99,9 @@ def test_a_kind_of_another_package_trains_loads_and_exports(package, tmp_path, r
     text_model = tf.saved_model.load(str(tmp_path / "exported" / "text" / "1"))
     answers = text_model.signatures["serving_default"](text_a=tf.constant(texts))
     assert [name.decode() for name in answers["label"].numpy()] == predicted.label
+    np.testing.assert_allclose(answers["probabilities"], predicted.probabilities, atol=1e-5)
+    received = albert_tf.load(str(tmp_path / "exported")).evaluate(values["dev_file"])
+    assert received == pytest.approx(metrics, abs=1e-4)
     request.getfixturevalue("eagerly")
     data = [{"text": text, "label": label} for text, label in rows]
     asked = {"kind": "ordinal", "num_train_steps": 1, "learning_rate": 0.0, "max_seq_length": 24}
