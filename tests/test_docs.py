@@ -1,6 +1,7 @@
 """What `mkdocs build --strict` does not check: that the references of the site are complete."""
 
 import dataclasses
+import pkgutil
 import re
 import runpy
 
@@ -15,6 +16,12 @@ def test_every_public_name_is_in_the_api_reference():
     pages = "".join(path.read_text() for path in (ROOT / "docs" / "site" / "api").glob("*.md"))
     documented = re.findall(r"^::: albert_tf\.(\w+)$", pages, re.MULTILINE)
     assert sorted(documented) == sorted(albert_tf.__all__)
+
+
+def test_every_name_in_the_api_reference_exists():
+    pages = "".join(path.read_text() for path in (ROOT / "docs" / "site" / "api").glob("*.md"))
+    for name in re.findall(r"^::: (.+)$", pages, re.MULTILINE):
+        assert pkgutil.resolve_name(name)
 
 
 def test_every_flag_is_in_the_command_reference(tmp_path, monkeypatch):
@@ -46,7 +53,8 @@ def test_the_page_lists_the_forms_of_exported_models():
         folders = ", ".join(f"`{name}/<n>/`" for name in facts.folders)
         weights = ", ".join(f"`{name}`" for name in facts.weights)
         needs = f"`pip install 'albert-tf[{form}]'`" if facts.packages else ""
-        cells = [facts.runtime, folders, weights, needs]
+        names = ", ".join(f"`{name}`" for name in facts.files)
+        cells = [facts.runtime, folders, names, weights, needs]
         expected.append(
             f"{form}`" + "".join(f" | {cell}" if cell else " |" for cell in cells) + " |"
         )

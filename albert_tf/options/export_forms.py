@@ -27,6 +27,7 @@ class FormFacts(NamedTuple):
     writer: str  # module of `albert_tf.export`, whose `write` writes it
     # Of --export_dir; each has version folders.
     folders: tuple[str, ...]
+    files: tuple[str, ...]  # in a version folder, without types of weights
     text_folder: str | None = None  # the one that is left out if TensorFlow Text is not installed
     # Folder of config, vocabulary and labels in a version folder, beside the model card; "" for the
     # version folder itself.
@@ -47,6 +48,7 @@ FORMS: Mapping[Form, FormFacts] = {
         runtime="TensorFlow",
         writer="serving_models",
         folders=("ids", "text"),
+        files=("saved_model.pb", "variables"),
         text_folder="text",
         evaluated="model",
         is_loaded=True,
@@ -56,6 +58,7 @@ FORMS: Mapping[Form, FormFacts] = {
         runtime="LiteRT",
         writer="litert",
         folders=("tflite",),
+        files=("model.tflite",),
         weights=("float16", "int8"),
         lacks=("choices",),
     ),
@@ -63,6 +66,7 @@ FORMS: Mapping[Form, FormFacts] = {
         runtime="OpenVINO",
         writer="openvino_models",
         folders=("openvino",),
+        files=("model.xml", "model.bin"),
         weights=("int8",),
         calibrated=("int8",),
         packages=("nncf", "openvino", "openvino_tokenizers"),
@@ -72,6 +76,7 @@ FORMS: Mapping[Form, FormFacts] = {
         runtime="ONNX Runtime",
         writer="onnx_models",
         folders=("onnx",),
+        files=("onnx/model.onnx",),
         assets="",  # where Hugging Face's libraries look
         weights=("float16", "int8"),
         packages=("onnx", "onnxruntime", "tf2onnx"),

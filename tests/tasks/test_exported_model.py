@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from albert_tf.model_folder import read_own
+from albert_tf.options.export_forms import FORMS
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.run import run
 from albert_tf.tasks.loading import load
 from tests.export.runtimes import need
-from tests.helpers import refused
+from tests.helpers import refused, slow_except
 from tests.tasks.animals import make_options, pair_files
 
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json")
@@ -53,46 +54,54 @@ def test_assets_and_card_say_what_the_model_is(trained, exported):
         assert json.loads((assets / "config.json").read_text())["vocab_size"] == 50
 
 
+# What each form notes as evaluations.
+EVALUATIONS = {
+    "model": ["as exported"],
+    "file": ["as exported", "before the conversion"],
+    None: ["before the conversion"],
+}
+# A file that is evaluated is written with and without rounded weights; others with them, if they can be.
+CARDS = [
+    (form, weights)
+    for form, facts in FORMS.items()
+    for weights in ([None, *facts.weights[-1:]] if facts.evaluated else facts.weights[:1] or [None])
+]
+
+
 @pytest.mark.parametrize(
-    ("form", "weights", "evaluations"),
-    [
-        pytest.param("saved_model", None, ["as exported"], marks=pytest.mark.slow),
-        ("tflite", "float16", ["before the conversion"]),
-        *(
-            (form, weights, ["as exported", "before the conversion"])
-            for form in ("onnx", "openvino")
-            for weights in (None, "int8")
-        ),
-    ],
+    ("form", "weights"), slow_except(CARDS, *(card for card in CARDS if card[0] != "saved_model"))
 )
-def test_card_has_the_exports_metrics(form, weights, evaluations, data, trained, tmp_path):
+def test_card_has_the_exports_metrics(form, weights, data, trained, tmp_path):
     need(form)
+    facts = FORMS[form]
+    evaluations = EVALUATIONS[facts.evaluated]
     asked = {"export_dir": str(tmp_path), "export_format": form, "export_weights": weights}
     metrics = run(make_options(data, trained, do_train=False, **asked, **pair_files(data)))
-    is_saved_model = form == "saved_model"
-    folder = tmp_path / ("ids" if is_saved_model else form) / "1"
+    folder = tmp_path / facts.folders[0] / "1"
     card = (folder / "README.md").read_text()
     columns = [*evaluations, "best checkpoint in training"]
     assert f"| held-out data | {' | '.join(columns)} |" in card
     assert f"Matrices are stored in {weights or 'float32'}." in card
     assert ("from training are those of the weights before" in card) == (weights is not None)
-    assert ("albert_tf.load" in card) == is_saved_model
+    assert ("albert_tf.load" in card) == facts.is_loaded
     assert ("| input | `text_b` | string (?,) |" in card) == (form == "openvino")
-    is_onnx = form == "onnx"
-    described = folder if is_onnx else folder / "assets"
-    names = {path.name for path in described.iterdir()} - {"README.md", "onnx"}
-    assert names == {"config.json", "labels.txt", "spiece.model", *TOKENIZER_FILES}
-    if is_onnx:
-        (file,) = (folder / "onnx").iterdir()
-        assert file.name == ("model_quantized.onnx" if weights else "model.onnx")
-    elif not is_saved_model:
-        of_openvino = {"model.xml", "model.bin"}
-        files = of_openvino if form == "openvino" else {f"model.{form}"}
-        assert {path.name for path in folder.iterdir()} == {"README.md", "assets", *files}
+    described = {"config.json", "labels.txt", "spiece.model", *TOKENIZER_FILES}
+    if facts.assets:
+        assert {path.name for path in (folder / facts.assets).iterdir()} == described
+        described = {facts.assets}
+    tops = {name.split("/")[0] for name in facts.files}
+    # TensorFlow writes more.
+    names = {path.name for path in folder.iterdir()}
+    assert names >= {"README.md", *described, *tops}
+    assert names == {"README.md", *described, *tops} or facts.evaluated == "model"
+    if form == "onnx" and weights:
+        assert [path.name for path in (folder / "onnx").iterdir()] == ["model_quantized.onnx"]
+    else:
+        assert all((folder / name).exists() for name in facts.files)
     losses = list(map(float, re.search(r"\| loss \| ([\d. |]+)\|", card).group(1).split("|")))
     # The evaluation before a conversion is not of rounded weights.
     assert losses[len(evaluations) - 1] == pytest.approx(metrics["loss"], abs=1e-4)
     assert losses[0] == pytest.approx(metrics["loss"], abs=0.05 if weights else 1e-4)
-    if is_saved_model:
+    if facts.is_loaded:
         received = load(str(folder)).evaluate(pair_files(data)["dev_file"])
         assert received == pytest.approx(metrics, abs=1e-5)
