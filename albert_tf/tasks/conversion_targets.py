@@ -25,6 +25,7 @@ from albert_tf.model_folder import CONFIG_FILE
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.models.base_model import BaseModel
 from albert_tf.options.models import WeightType
+from albert_tf.tasks.conversion_options import TargetName
 from albert_tf.tasks.paths import refuse_existing
 from albert_tf.tokenization import Tokenizer
 from albert_tf.tokenization.hugging_face_tokenizer import (
@@ -210,7 +211,8 @@ def _read_encoder(path: str, is_pretrainer: bool) -> Written:
     return (loaded.mlm if is_pretrainer else loaded).trainable_variables, predict
 
 
-TARGETS: dict[str, CheckpointTarget | HuggingFaceTarget | OnnxTarget | HubTarget] = {
+# The writers of the formats in `TARGET_FACTS` of `conversion_options`.
+TARGETS: dict[TargetName, CheckpointTarget | HuggingFaceTarget | OnnxTarget | HubTarget] = {
     "tf1": CheckpointTarget(),
     "hugging_face": HuggingFaceTarget(),
     "onnx": OnnxTarget(),
