@@ -29,6 +29,11 @@ class ScoredSpan(NamedTuple):
     label: str
     score: float
 
+    @property
+    def place(self) -> Span:
+        """The span without its score."""
+        return Span(self.start, self.end, self.label)
+
 
 class ScoredWord(NamedTuple):
     """The prediction for a word of a text that is given as words.
@@ -180,7 +185,7 @@ def score_entities(
     that are given as words, and characters in others.
     """
     table = TagTable.from_tags(make_tags(labels))
-    received = [[Span(*span[:3]) for span in spans] for spans in predicted]
+    received = [[span.place for span in spans] for spans in predicted]
     received = _places(texts, received, table)
     expected = _places(texts, [text.spans for text in texts], table)
     right, made, true = (

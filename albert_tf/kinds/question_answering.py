@@ -246,21 +246,25 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
             for example, text, answer in zip(examples, self._texts(predictions), best, strict=True)
         ]
         starts = [answer.start if text else 0 for answer, text in zip(best, texts, strict=True)]
+        start = np.array(starts, np.int64)
         return Answers(
-            texts,
-            np.array(starts, np.int64),
-            np.array(
-                [start + len(text) for start, text in zip(starts, texts, strict=True)], np.int64
-            ),
-            np.array([answer.probability for answer in best]),
-            np.array(list(predictions.null_odds.values())),
+            answer=texts,
+            start=start,
+            end=start + np.array([len(text) for text in texts], np.int64),
+            score=np.array([answer.probability for answer in best]),
+            null_odds=np.array(list(predictions.null_odds.values())),
         )
 
     def answers(self, examples, predictions: RankedAnswers) -> dict[str, list]:
         """Returns the fields of `Answers`."""
-        texts, *numbers = self.result(examples, predictions)
-        columns = [texts, *(column.tolist() for column in numbers)]
-        return dict(zip(Answers._fields, columns, strict=True))
+        found = self.result(examples, predictions)
+        return {
+            "answer": found.answer,
+            "start": found.start.tolist(),
+            "end": found.end.tolist(),
+            "score": found.score.tolist(),
+            "null_odds": found.null_odds.tolist(),
+        }
 
     def prediction_files(self, name: str, examples, predictions: RankedAnswers) -> dict[str, str]:
         """Returns SQuAD's files, with `test_` before their names if `name` begins so."""

@@ -174,7 +174,7 @@ class TokenClassification(TokenClassificationFlags, Kind):
                 rows = slice(*bounds[number : number + 2])
                 results[number] = predict_words(
                     text,
-                    self._tags(text, results[number]),
+                    self._tags(text, [span.place for span in results[number]]),
                     features.words.starts[rows],
                     probabilities[rows].max(axis=-1),
                 )
@@ -188,10 +188,9 @@ class TokenClassification(TokenClassificationFlags, Kind):
         """Returns the probabilities of the tags of all words, float32 (w, k)."""
         return self.interpretation(tf.constant(predictions.logits))["probabilities"].numpy()
 
-    def _tags(self, text: TaggedText, spans: Sequence[Span | ScoredSpan]) -> list[str]:
+    def _tags(self, text: TaggedText, spans: Sequence[Span]) -> list[str]:
         """Returns the tags of the words that a text is given as."""
         starts, ends = np.array(text.words, np.int64).reshape(-1, 2).T
-        spans = [Span(*span[:3]) for span in spans]
         return [self.labels[tag] for tag in tag_words(starts, ends, spans, self._table)]
 
     def _spans(self, examples, probabilities: np.ndarray, features: TaggingFeatures):
@@ -205,10 +204,10 @@ class TokenClassification(TokenClassificationFlags, Kind):
         rows, lines = [], []
         for text, spans in zip(examples, self._find(examples, predictions), strict=True):
             row = {"guid": text.guid, "text": text.text_a, "spans": _shown(spans)}
-            columns = [spans]
+            columns = [[span.place for span in spans]]
             if text.spans is not None:
                 row["true_spans"] = [span._asdict() for span in text.spans]
-                columns = [text.spans, spans]
+                columns.insert(0, text.spans)
             rows.append(json.dumps(row))
             if text.words is not None:
                 words = [text.text_a[start:end] for start, end in text.words]
