@@ -1,10 +1,12 @@
 """Evaluation and prediction on any number of replicas."""
 
 import functools
+import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from albert_tf.backends import require_tensorflow
@@ -197,25 +199,38 @@ class StepMeans(tf.experimental.ExtensionType):
             yield name, self[name]
 
 
-class MeanAccumulator:
-    """Adds up means. `result` alone reads from the device."""
+_NO_MEAN = np.zeros(2, np.float32)
 
-    def __init__(self):
+
+class MeanAccumulator:
+    """Adds up means. `totals` and `result` alone read from the device.
+
+    `earlier` are the `totals` of another accumulator, with which it goes on.
+    """
+
+    def __init__(self, earlier: Mapping[str, np.ndarray] = types.MappingProxyType({})):
+        self._earlier = earlier
         self._names: tuple[str, ...] = ()
         self._values: tf.Tensor | None = None
 
     def add(self, means: StepMeans) -> None:
         """Adds the means of some steps."""
         more = tf.reduce_sum(means.values, axis=0)
+        if self._values is None and self._earlier:
+            pairs = (self._earlier.get(name, _NO_MEAN) for name in means.names)
+            self._values = tf.constant(np.concatenate([*pairs]))
         self._names = means.names
         self._values = more if self._values is None else self._values + more
 
+    def totals(self) -> dict[str, np.ndarray]:
+        """Returns the total and the weight of each mean, float32 (2,), by name."""
+        if self._values is None:
+            return dict(self._earlier)
+        return dict(zip(self._names, self._values.numpy().reshape(-1, 2), strict=True))
+
     def result(self) -> dict[str, float]:
         """Returns each mean; 0 if the weight is 0."""
-        if self._values is None:
-            return {}
-        pairs = self._values.numpy().reshape(-1, 2)
         return {
             name: float(total / weight) if weight else 0.0
-            for name, (total, weight) in zip(self._names, pairs, strict=True)
+            for name, (total, weight) in self.totals().items()
         }

@@ -9,7 +9,8 @@ A run writes to its folder:
     train/, eval/          the same metrics as TensorBoard summaries
 
 A killed run loses the updates after its newest state, and `metrics.jsonl` loses their reports when
-the run resumes. TensorBoard, which can only append, shows them twice.
+the run resumes, so that it ends as that of a run without a stop. TensorBoard, which can only append,
+shows them twice.
 """
 
 import contextlib
@@ -21,6 +22,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import NoReturn
 
+import numpy as np
 import tensorflow as tf
 
 from albert_tf import files, folders
@@ -166,7 +168,7 @@ class _Loop:
     def update_until_end(self, step: int, batches: Iterator[Batch]) -> None:
         """Makes the updates from `step` to the end of the plan, with reports, evaluations and states."""
         trainer, plan = self.trainer, self.plan
-        interval = Interval(compiles=True)
+        interval = Interval(compiles=True, earlier=self._read_interval(step))
         while step < plan.num_train_steps:
             count = plan.steps_after(step, trainer.steps_per_call)
             means = trainer.train_steps(batches, count)
@@ -174,8 +176,8 @@ class _Loop:
             interval.add(means, count)
             self.bad_steps.add(step, means)
             is_preempted = trainer.any_worker(self.preemption.requested)
-            # Of a run that is stopped, too, so that its totals are right when it resumes.
-            if not (plan.reports_at(step) or is_preempted):
+            reports = plan.reports_at(step)
+            if not (reports or is_preempted):
                 self.reports.advance(step)
                 continue
             self.bad_steps.check(trainer.is_chief)
@@ -183,16 +185,22 @@ class _Loop:
             # The weights may be what made the gradient infinite.
             saves &= step == plan.num_train_steps or not self.bad_steps.in_a_row
             evaluates = saves and not is_preempted and self.evaluate_model is not None
-            summary = interval.summarize(trainer)
-            self.reports.write("train", step, *summary, is_last=not evaluates)
+            if reports:
+                summary = interval.summarize(trainer)
+                self.reports.write("train", step, *summary, is_last=not evaluates)
             self.states.check()
             if saves and trainer.is_chief:
-                self.states.start_saving(step)
+                # A run that is stopped reports nothing that one without a stop does not.
+                self.states.start_saving(step, {} if reports else interval.state)
             if is_preempted:
                 self.preemption.end()
             if evaluates:
                 self.evaluate()
             interval = Interval()
+
+    def _read_interval(self, step: int) -> Mapping[str, np.ndarray]:
+        """Returns what the run that is resumed at a step had not yet reported."""
+        return {} if self.reports.has("train", step) else self.states.read_interval(step)
 
     def wait_for_state(self) -> None:
         """Waits until the chief has written its state."""

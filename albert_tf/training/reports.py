@@ -9,6 +9,7 @@ import time
 import types
 from collections.abc import Callable, Iterator, Mapping
 
+import numpy as np
 import tensorflow as tf
 
 from albert_tf import files
@@ -22,6 +23,8 @@ Callback = Callable[[int, Mapping[str, float]], None]
 
 _NOTHING: Mapping = types.MappingProxyType({})
 _COUNT = "_per_update"
+# Name in the state of an interval, which no mean has.
+_STEPS = "steps"
 # Not on the screen, where few values are read.
 _NOT_SHOWN = {
     *("learning_rate", "gradient_norm", "tokens_seen", "perplexity"),
@@ -35,15 +38,21 @@ class Interval:
     """Steps between two reports; the time starts when the interval is created.
 
     If the first `add` includes compilation, its steps don't count for the rates, unless there are no
-    others.
+    others. `earlier` is the `state` of an interval in which a run was stopped.
     """
 
-    def __init__(self, compiles: bool = False):
-        self._means = MeanAccumulator()
-        self._steps = 0
+    def __init__(self, compiles: bool = False, earlier: Mapping[str, np.ndarray] = _NOTHING):
+        totals = dict(earlier)
+        self._steps = int(totals.pop(_STEPS, 0))
+        self._means = MeanAccumulator(totals)
         self._compiles = compiles
         # Pairs (number of steps, time) from which the rates can be measured.
-        self._timed_from: list[tuple[int, float]] = [(0, time.monotonic())]
+        self._timed_from: list[tuple[int, float]] = [(self._steps, time.monotonic())]
+
+    @property
+    def state(self) -> dict[str, np.ndarray]:
+        """What a run that is resumed within the interval needs, by name."""
+        return {**self._means.totals(), _STEPS: np.array(self._steps)}
 
     def add(self, means: StepMeans, count: int) -> None:
         """Adds the means of `count` steps, as returned by the trainer."""

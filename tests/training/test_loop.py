@@ -1,3 +1,5 @@
+import contextlib
+import copy
 import dataclasses
 import json
 import os
@@ -49,14 +51,16 @@ def make_plan(directory, steps, higher_is_better=True, **changes):
     return TrainingPlan(options, lambda metrics: None, "test", steps, "score", higher_is_better)
 
 
-def go_on(trainer, plan, evaluate=None):
+def go_on(trainer, plan, evaluate=None, batches=None):
     def write_best(metrics):
         save_model(trainer.model, f"{folder}/best", noted={"metrics": metrics})
 
     folder = plan.options.output_dir
     files.make_directory(f"{folder}/state")
     resume(trainer, folder)
-    train(trainer, dataclasses.replace(plan, write_best=write_best), batches_from, evaluate)
+    train(
+        trainer, dataclasses.replace(plan, write_best=write_best), batches or batches_from, evaluate
+    )
 
 
 def batches_from(number):
@@ -238,7 +242,7 @@ def uninterrupted(fresh, tmp_path_factory):
     return lines_and_weights(trainer, folder)
 
 
-@pytest.mark.parametrize("stopped_at", [5, 6, 8])
+@pytest.mark.parametrize("stopped_at", [2, 5, 6, 8])
 def test_run_with_sigterm_ends_like_an_uninterrupted_one(
     tmp_path, monkeypatch, fresh, uninterrupted, stopped_at
 ):
@@ -257,17 +261,66 @@ def test_run_with_sigterm_ends_like_an_uninterrupted_one(
     assert trainer.step == stopped_at
     go_on(fresh(), plan, lambda: {"score": 0.5})
     lines, weights = lines_and_weights(trainer, tmp_path)
-    expected_lines, expected_weights = uninterrupted
-    assert {stopped_at, *steps(tmp_path)} == {stopped_at, 3, 4, 6, 8, 9, 10}
-    # All but the means of the interval in which the run was stopped.
-    received = {(line.pop("split"), line["step"]): line for line in lines}
-    for line in expected_lines:
-        split, step = line["split"], line["step"]
-        names = ("tokens_seen", "skipped_updates") if step == 6 and split == "train" else line
-        expected = {name: line[name] for name in names if name in line and name != "split"}
-        assert {n: received[split, step][n] for n in expected} == pytest.approx(expected, rel=1e-4)
+    whole, expected_weights = copy.deepcopy(uninterrupted)
+    places = [[(line.pop("split"), line["step"]) for line in each] for each in (lines, whole)]
+    assert places[0] == places[1]
+    for line, expected in zip(lines, whole, strict=True):
+        assert line == pytest.approx(expected, rel=1e-4)
     for ours, theirs in zip(weights, expected_weights, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-6)
+
+
+def batches_with_a_bad_one(number):
+    """Of the batches the fifth gives a loss that is not finite."""
+
+    def spoil(index, batch):
+        weights = batch["masked_lm_weights"]
+        bad = tf.fill(tf.shape(weights), np.inf)
+        return {**batch, "masked_lm_weights": tf.where(index == 4, bad, weights)}
+
+    batches = random_pretraining_batches(40, batch_size=4).enumerate()
+    return batches.map(spoil).skip(number)
+
+
+def terminate_after(monkeypatch, trainer, stop):
+    """Makes the trainer receive SIGTERM in the call that reaches a step."""
+    train_steps = trainer.train_steps
+
+    def train_and_terminate(batches, count):
+        before, means = trainer.step, train_steps(batches, count)
+        if before < stop <= trainer.step:
+            terminate()
+        return means
+
+    monkeypatch.setattr(trainer, "train_steps", train_and_terminate)
+
+
+# Of the 6 steps before the first report one is skipped, after which no state is saved.
+@pytest.mark.parametrize(
+    ("steps_per_loop", "stops"),
+    [
+        *((1, stops) for stops in ((1, 2, 3), (5,), (6, 11), (7, 8, 9, 10))),
+        *((3, stops) for stops in ((3, 8, 11), (5, 9))),
+    ],
+)
+def test_reports_do_not_depend_on_stops(tmp_path, monkeypatch, fresh, stops, steps_per_loop):
+    changes = {"log_steps": 6, "save_checkpoints_steps": 8, "steps_per_loop": steps_per_loop}
+    lines = {}
+    for name, asked in (("whole", ()), ("parts", stops)):
+        (tmp_path / name).mkdir()
+        plan = make_plan(tmp_path / name, 12, **changes)
+        for stop in (*asked, None):
+            trainer = fresh()
+            with monkeypatch.context() as patch, contextlib.ExitStack() as stack:
+                if stop is not None:
+                    terminate_after(patch, trainer, stop)
+                    stack.enter_context(pytest.raises(Preempted))
+                go_on(trainer, plan, lambda: {"score": 0.5}, batches_with_a_bad_one)
+        lines[name], _ = lines_and_weights(trainer, tmp_path / name)
+    assert [line["skipped_updates"] for line in lines["whole"] if "loss" in line] == [1, 1, 1]
+    for received, expected in zip(lines["parts"], lines["whole"], strict=True):
+        assert received.pop("split") == expected.pop("split")
+        assert received == pytest.approx(expected, rel=1e-4)
 
 
 def test_sigterm_before_an_evaluation_skips_it(tmp_path, monkeypatch, fresh):
