@@ -46,6 +46,19 @@ def is_download(name: str) -> bool:
     return name.startswith((_HUB, *_WEB))
 
 
+def is_path(name: str) -> bool:
+    """Returns whether a model's name is a path for `find_model`, and not what it finds by name."""
+    if is_download(name):
+        return False
+    is_name = name in shipped_names() or _HUB_NAME.fullmatch(name)
+    return not is_name or _exists(name)
+
+
+def _exists(name: str) -> bool:
+    with files.explain_unreadable(name):
+        return any(files.exists(path) for path in (name, f"{name}.index"))
+
+
 def find_model(name: str) -> str:
     """Returns the path of a model, which is downloaded if necessary.
 
@@ -68,9 +81,7 @@ def find_model(name: str) -> str:
             raise InputError(f"'{name}': expected {_HUB}owner/name or {_HUB}owner/name@revision")
         return _find_on_hub(**found.groupdict())
     is_shipped = name in shipped_names()
-    with files.explain_unreadable(name):
-        exists = any(files.exists(path) for path in (name, f"{name}.index"))
-    if exists:
+    if _exists(name):
         if is_shipped:
             print(
                 f"'{name}' is a folder here; the model that comes with albert_tf is not used",

@@ -130,5 +130,6 @@ class Resolution(Generic[_Options]):
 
     def noted(self) -> dict[str, dict[str, Source]]:
         """Returns who set the options that no flag gave, as the run options note it."""
-        origins = {name: found.origin for name, found in self._found.items()}
+        # Sorted, as a run that resumes finds them in another order.
+        origins = {name: found.origin for name, found in sorted(self._found.items())}
         return {SOURCES: {name: each for name, each in origins.items() if each != "given"}}

@@ -15,8 +15,8 @@ from albert_tf.config import AlbertConfig
 from albert_tf.conversion import check_names, save_model, write_description
 from albert_tf.errors import InputError, name_place, warn
 from albert_tf.kinds import Kind
-from albert_tf.options import to_json_dict
 from albert_tf.options.resolution import Resolution
+from albert_tf.tasks.noted_options import note
 from albert_tf.tasks.stored_run import StoredRun
 from albert_tf.tasks.training_options import TrainingOptions
 from albert_tf.tasks.training_run import DROPOUTS
@@ -25,6 +25,8 @@ from albert_tf.tokenization.hugging_face_tokenizer import tokenizer_files
 from albert_tf.training.loop import WriteBest
 
 RESULTS_FILE = "eval_results.json"
+# Key of the run options: by option, the fingerprint of the files that it names.
+FINGERPRINTS = "fingerprints"
 
 
 def check_output_dir(
@@ -32,13 +34,11 @@ def check_output_dir(
     config: AlbertConfig,
     stored: StoredRun | None,
     fixed_options: Sequence[str] = (),
-    data_options: Sequence[tuple[str, Sequence[str]]] = (),
 ) -> None:
     """Checks that the options match the checkpoints in the output folder, if there are any.
 
     `fixed_options` cannot change after the start, nor can the optimizer with `--do_train`, as its state
-    is restored. Each of `data_options` is a name, such as `batches`, and the options that decide it; a
-    change of one prints a warning.
+    is restored.
     """
     output_dir = values["output_dir"]
     if files.matches(output_dir, "ckpt-*.index"):
@@ -50,9 +50,6 @@ def check_output_dir(
         return
     _check_config(values, config, stored)
     _check_options(values, stored.options, fixed_options)
-    if values["do_train"]:
-        for what, names in data_options:
-            _warn_of_other_data(values, stored.options, what, names)
 
 
 def _check_config(values: Resolution[Any], config: AlbertConfig, stored: StoredRun) -> None:
@@ -75,28 +72,39 @@ def _check_options(
     for name in (*fixed_options, *(["optimizer"] if values["do_train"] else [])):
         if name not in started_with:
             raise InputError(f"{holds} another kind of run: one without {name}")
-        if started_with[name] != values[name]:
+        if started_with[name] != note(name, values[name]):
             raise InputError(
                 f"{holds} a run with {name} {started_with[name]}; {values.says(name)} says "
                 f"{values[name]}"
             )
 
 
-def _warn_of_other_data(
-    values: Resolution[Any], started_with: Mapping[str, Any], what: str, names: Sequence[str]
+def warn_of_other_data(
+    values: Resolution[Any],
+    stored: StoredRun,
+    data_options: Mapping[str, Sequence[str]],
+    fingerprints: Mapping[str, str],
 ) -> None:
-    ours = {name: values[name] for name in names}
-    ours = {name: list(each) if isinstance(each, tuple) else each for name, each in ours.items()}
-    changes = [
-        f"{name} {started_with[name]}, now {ours[name]}"
-        for name in names
-        if name in started_with and started_with[name] != ours[name]
-    ]
-    if changes:
-        warn(
-            f"--output_dir={values['output_dir']}: the run resumes with other {what} than it "
-            f"began with: {'; '.join(changes)}"
-        )
+    """Warns if a run resumes with other data than it began with.
+
+    `data_options` are the options that decide what is named, such as `batches`. `fingerprints` are those
+    of the files that an option names, wherever they lie, and are noted under `FINGERPRINTS`.
+    """
+    began, known = stored.options, stored.options.get(FINGERPRINTS, {})
+    for what, names in data_options.items():
+        changes = []
+        for name in names:
+            theirs, ours = began.get(name), note(name, values[name])
+            if name not in fingerprints and theirs != ours:
+                changes.append(f"{name} {theirs}, now {ours}")
+            elif name in fingerprints and known.get(name) != fingerprints[name]:
+                now = "others of the same name" if theirs == ours else ours
+                changes.append(f"{name} {theirs}, now {now}")
+        if changes:
+            warn(
+                f"--output_dir={values['output_dir']}: the run resumes with other {what} than it "
+                f"began with: {'; '.join(changes)}"
+            )
 
 
 @contextlib.contextmanager
@@ -111,7 +119,8 @@ def start_or_resume(
 ) -> Iterator[WriteBest]:
     """Initialises or restores the weights, and describes the model and the run in the output folder.
 
-    `noted` is written with the options, `advice` in the config, see `write_description`.
+    `noted` are the options as the folder notes them, see `note_options`, and more of the run; `advice` is
+    written in the config, see `write_description`.
 
     In this context the chief holds the folder's lock, so no second training can use it.
     `--init_checkpoint` initialises `starting_part`, the model or its encoder; None for a run that
@@ -124,14 +133,12 @@ def start_or_resume(
     check_names(trainer.model, kind)
     if starting_part is not None:
         load_init_checkpoint(options, starting_part)
-    described = {**to_json_dict(options), **noted}
+    described = dict(noted)
     contents = {}
     if tokenizer:
         described["do_lower_case"] = tokenizer.lower_case
         if trainer.is_chief:
             contents = tokenizer_files(tokenizer, trainer.model.config, kind)
-    # The folder may be moved, or published.
-    del described["output_dir"]
 
     def write_best(metrics: Mapping[str, float]) -> None:
         folder = os.path.join(options.output_dir, model_folder.BEST_DIR)

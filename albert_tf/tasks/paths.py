@@ -17,7 +17,7 @@ tf = LazyModule("tensorflow")
 _SECONDS_OF_SILENCE = 3.0
 _NO_PATHS = ("runner_options",)
 # Options that name a model.
-_MODELS = ("init_checkpoint", "model")
+MODELS = ("init_checkpoint", "model")
 
 
 def check_addresses(options: Any) -> None:
@@ -26,7 +26,7 @@ def check_addresses(options: Any) -> None:
         for path in value if isinstance(value, list) else [value]:
             if not isinstance(path, str) or "://" not in path or name in _NO_PATHS:
                 continue
-            if name in _MODELS and is_download(path):
+            if name in MODELS and is_download(path):
                 continue
             try:
                 with _say_if_slow(

@@ -1,9 +1,10 @@
 """The records of a pre-training run: which files, in which order, with or without masks."""
 
 import contextlib
+import hashlib
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -13,7 +14,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data.pretraining.input_files import name_files, stats_file_of
 from albert_tf.data.pretraining.masking import Masker, MaskingConfig
 from albert_tf.data.pretraining.record_batches import Records
-from albert_tf.data.pretraining.record_files import count_records, first_record, scan
+from albert_tf.data.pretraining.record_files import RecordFile, count_records, first_record, scan
 from albert_tf.data.records import feature_sizes, pretraining_record, unmasked_record
 from albert_tf.errors import InputError, name_place, warn
 from albert_tf.options import select
@@ -111,7 +112,16 @@ def _open(
                     f"{path}, record 1: begins with id {first_id}, but [CLS] is {tokenizer.cls_id} in "
                     f"{tokenizer.vocabulary_file}; expected the vocabulary of the records"
                 )
-    return Records(count_records(paths, spec, known), spec, masker)
+    counted = count_records(paths, spec, known)
+    return Records(counted, spec, masker, _fingerprint(counted, firsts.values()))
+
+
+def _fingerprint(record_files: Sequence[RecordFile], firsts: Iterable[bytes]) -> str:
+    """Returns a digest of the sizes, the counts and the first records of files, in their order."""
+    digest = hashlib.sha256()
+    for file, first in zip(record_files, firsts, strict=True):
+        digest.update(f"{file.size} {file.count} {len(first)} ".encode() + first)
+    return digest.hexdigest()
 
 
 def _known_counts(

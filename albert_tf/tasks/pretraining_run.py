@@ -24,11 +24,14 @@ from albert_tf.model_folder import TRAINED_LAYERS, find_best
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.models.flash_attention import has_flash_attention
 from albert_tf.options.resolution import Resolution
+from albert_tf.tasks.noted_options import note_options
 from albert_tf.tasks.optimizers import check_rate
 from albert_tf.tasks.output_folder import (
+    FINGERPRINTS,
     check_output_dir,
     load_init_checkpoint,
     start_or_resume,
+    warn_of_other_data,
     write_results,
 )
 from albert_tf.tasks.paths import check_addresses
@@ -65,11 +68,11 @@ _LEAD = 0.1
 # The options that decide the records of each batch, with their masks, the depths of the updates, and the
 # records of each evaluation.
 _MASKING = [field.name for field in dataclasses.fields(MaskingConfig)]
-_DATA_OPTIONS = [
-    ("batches", ["input_file", "shuffle_buffer", "train_batch_size", "random_seed", *_MASKING]),
-    ("depths", ["trained_num_hidden_layers"]),
-    ("evaluations, which choose the best weights,", ["eval_input_file", "max_eval_steps"]),
-]
+_DATA_OPTIONS = {
+    "batches": ["input_file", "shuffle_buffer", "train_batch_size", "random_seed", *_MASKING],
+    "depths": ["trained_num_hidden_layers"],
+    "evaluations, which choose the best weights,": ["eval_input_file", "max_eval_steps"],
+}
 
 
 def run(options: PretrainingOptions) -> dict[str, float]:
@@ -85,8 +88,11 @@ def run(options: PretrainingOptions) -> dict[str, float]:
     start_devices(options)
     config = _resolve(values, stored)
     options = values.options()
-    check_output_dir(values, config, stored, ("sentence_objective",), _DATA_OPTIONS)
+    check_output_dir(values, config, stored, ("sentence_objective",))
     records, tokenizer = open_records(options, config)
+    fingerprints = {name: each.fingerprint for name, each in records.items()}
+    if stored and options.do_train:
+        warn_of_other_data(values, stored, _DATA_OPTIONS, fingerprints)
     if records["input_file"].masker:
         options.warn_of_few_predictions(options.max_seq_length)
     evaluator = _make_evaluator(options, config)
@@ -106,7 +112,9 @@ def run(options: PretrainingOptions) -> dict[str, float]:
     ):
         if options.do_train:
             part = None if stored else evaluator.model
-            _train(options, values.noted(), evaluator, part, records, tokenizer, evaluate)
+            noted = note_options(values, stored.options if stored else {})
+            noted[FINGERPRINTS] = fingerprints
+            _train(options, noted, evaluator, part, records, tokenizer, evaluate)
         if not options.do_eval:
             return {}
         if options.do_train or options.init_checkpoint is None:

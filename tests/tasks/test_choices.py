@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import pathlib
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import albert_tf
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion import save_model
 from albert_tf.data.fine_tuning.examples import Example
+from albert_tf.errors import Preempted
 from albert_tf.kinds import Classification, MultipleChoice, TokenClassification
 from albert_tf.model_folder import read_own
 from albert_tf.options import option_groups
@@ -289,3 +291,30 @@ def test_few_rows_and_rare_labels_have_a_line_each(data, tmp_path, capsys):
     path.write_text("\n".join([rows[0], *(f"{n}\tplant" for n in "abc")]) + "\n")
     with refused(r"train\.tsv: every row has the label 'plant'; expected"):
         read_data(options, tokenizer)
+
+
+def test_a_collapse_after_a_stop_starts_again_like_one_without(
+    data, trained, tmp_path, monkeypatch, eagerly
+):
+    """From a name whose model is elsewhere, here that of a run."""
+    changes = {"num_train_steps": 4, "train_batch_size": 16, "max_seq_length": 24}
+    changes |= {"save_checkpoints_steps": 2, "init_checkpoint": str(trained)}
+    module = "albert_tf.tasks.fine_tuning.training"
+
+    def has_collapsed(folder):
+        return read_options(pathlib.Path(folder))["learning_rate"] > 2e-4
+
+    monkeypatch.setattr(f"{module}._has_collapsed", has_collapsed)
+
+    def stop(step, metrics):
+        if step == 2 and "eval_accuracy" in metrics:
+            raise Preempted("stopped by SIGTERM")
+
+    with pytest.raises(Preempted):
+        run(plain(data, tmp_path / "stopped", **changes), callback=stop)
+    notes = []
+    for name in ("stopped", "whole"):
+        run(plain(data, tmp_path / name, **changes))
+        notes.append(read_options(tmp_path / name))
+    assert notes[0] == notes[1]
+    assert (notes[0]["learning_rate"], notes[0]["restarts"]) == (1.5e-4, 1)

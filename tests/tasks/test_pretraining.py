@@ -122,6 +122,17 @@ def test_resumed_run_warns_of_other_data(options, tmp_path, eagerly, capsys):
         "now 9",
     ]
 
+    # Records are known by what they are, wherever they lie.
+    moved = tmp_path / "moved.tfrecord"
+    shutil.copy(*options.input_file, moved)
+    short = {"do_eval": False, "max_eval_steps": 1}
+    run(dataclasses.replace(options, input_file=(str(moved),), **short))
+    assert "input_file ['train" not in capsys.readouterr().err
+    write_language(moved, 40, seed=9)
+    run(dataclasses.replace(options, input_file=(str(moved),), **short))
+    other = "input_file ['moved.tfrecord'], now others of the same name"
+    assert f"{resumes} batches than it began with: {other}" in capsys.readouterr().err
+
     # A folder of a classifier is refused.
     replace_own(str(tmp_path / "run" / "state"), options={"optimizer": "lamb", "task_name": "cola"})
     with refused("another kind of run: one without sentence_objective"):

@@ -14,13 +14,14 @@ import albert_tf
 from albert_tf import files, folders
 from albert_tf.checkpoints.loading import read_config
 from albert_tf.conversion import save_model
+from albert_tf.errors import Preempted
 from albert_tf.kinds import Classification
 from albert_tf.model_folder import list_states, read_own
 from albert_tf.models import AlbertClassifier, AlbertEncoder
 from albert_tf.tasks.fine_tuning.data import read_data
 from albert_tf.tasks.fine_tuning.kind_checks import check_kind
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
-from albert_tf.tasks.fine_tuning.predictions import predict_file
+from albert_tf.tasks.fine_tuning.predictions import predict_file, predict_sets
 from albert_tf.tasks.fine_tuning.run import run
 from albert_tf.tokenization import AlbertTokenizer
 from tests.helpers import assert_same_weights, change_json, refused, tiny_config
@@ -339,3 +340,26 @@ def test_doubtful_data_and_a_collapsed_training_that_stops_early(data, tmp_path,
     # Evaluation alone uses that config, whatever --albert_config_file says.
     again = dataclasses.replace(options, do_train=False, dropout=None)
     assert "accuracy" in run(again)
+
+
+def test_early_stopping_counts_an_evaluation_in_which_the_run_was_stopped(
+    data, tmp_path, eagerly, monkeypatch
+):
+    values = {"learning_rate": 0.0, "num_train_steps": 20, "save_checkpoints_steps": 2}
+    options = make_options(data, tmp_path / "out", **values, early_stopping_evaluations=2)
+    module = "albert_tf.tasks.fine_tuning.training.predict_sets"
+    evaluations = iter([predict_sets] * 3)  # after 0, 2 and 4 updates; that after 6 decides
+
+    def predict_or_stop(*arguments):
+        if (predict := next(evaluations, None)) is None:
+            raise Preempted("stopped by SIGTERM")
+        return predict(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, predict_or_stop)
+        with pytest.raises(Preempted):
+            run(options)
+    assert list_states(str(tmp_path / "out" / "state"))[-1].endswith("step-6.safetensors")
+    run(options)
+    reports = map(json.loads, (tmp_path / "out" / "metrics.jsonl").read_text().splitlines())
+    assert [line["step"] for line in reports if line["split"] == "eval"] == [0, 2, 4, 6]

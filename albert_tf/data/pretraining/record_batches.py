@@ -18,11 +18,15 @@ from albert_tf.data.records import RecordSpec
 
 
 class Records(NamedTuple):
-    """Record files with the same kind of records."""
+    """Record files with the same kind of records.
+
+    The fingerprint does not depend on where the files lie.
+    """
 
     files: Sequence[RecordFile]
     spec: RecordSpec
     masker: Masker | None = None  # None if the records have masks
+    fingerprint: str = ""
 
 
 def pretraining_batches(

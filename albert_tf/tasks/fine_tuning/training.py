@@ -21,6 +21,7 @@ from albert_tf.tasks.fine_tuning.model import make_evaluator
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.predictions import measure_sets, predict_sets
 from albert_tf.tasks.fine_tuning.trained_rows import TrainedRows
+from albert_tf.tasks.noted_options import note_options
 from albert_tf.tasks.output_folder import start_or_resume
 from albert_tf.tasks.stored_run import StoredRun
 from albert_tf.tasks.training_options import fixed_length
@@ -75,8 +76,8 @@ class FineTuning:
         self._config = config
         self._stored = stored
         self._callback = callback
-        keeps_count = stored is not None and not options.recipe
-        self._restarts = stored.options.get(RESTARTS, 0) if keeps_count else 0
+        self._begun = stored.options if stored else {}
+        self._restarts = 0 if options.recipe else self._begun.get(RESTARTS, 0)
         self._num_steps = options.num_train_steps
         if self._num_steps is None:
             passes = options.num_train_epochs * len(data.train_features)
@@ -91,7 +92,7 @@ class FineTuning:
         options, data, trainer = self._options, self._data, self.trainer
         part = None if self._stored else _starting_part(options, trainer.model)
         drawn = self._draw_pooler()
-        noted = {**self._values.noted(), RESTARTS: self._restarts}
+        noted = {**note_options(self._values, self._begun), RESTARTS: self._restarts}
         batches_from = functools.partial(
             training_batches,
             data.train_features,
@@ -210,11 +211,19 @@ class FineTuning:
         if patience is None or not self._data.dev_set:
             yield plan
             return
+        if trainer.step and plan.saves_at(trainer.step) and not self._is_evaluated(trainer.step):
+            # The run was stopped in an evaluation, which has to count.
+            yield dataclasses.replace(plan, num_train_steps=trainer.step)
         while not _has_stopped_improving(trainer.step, plan, patience * every):
             end = min(trainer.step - trainer.step % every + every, steps)
             yield dataclasses.replace(plan, num_train_steps=end)
             if trainer.step >= steps:
                 return
+
+    def _is_evaluated(self, step: int) -> bool:
+        """Returns whether an evaluation after a step was reported."""
+        reports = read_reports(self._options.output_dir)
+        return any(line["split"] == "eval" and line["step"] == step for line in reports)
 
     def _evaluate(self) -> dict[str, float]:
         """Returns the metrics and, after the warm-up, whether the model has collapsed."""
@@ -239,7 +248,8 @@ def _starting_part(options: FineTuningOptions, model: keras.Model) -> keras.Mode
     if bias is None:
         return model
     with name_place("--init_checkpoint"):
-        shape = StoredModel.at(options.init_checkpoint).shape_of(bias.path)
+        # A name, too: a run that resumes had no need of the model, but has one if it starts again.
+        shape = StoredModel.find(options.init_checkpoint).shape_of(bias.path)
     if shape is None:
         return model.encoder
     if shape != tuple(bias.shape):
