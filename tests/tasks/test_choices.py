@@ -293,6 +293,7 @@ def test_few_rows_and_rare_labels_have_a_line_each(data, tmp_path, capsys):
         read_data(options, tokenizer)
 
 
+@pytest.mark.slow
 def test_a_collapse_after_a_stop_starts_again_like_one_without(
     data, trained, tmp_path, monkeypatch, eagerly
 ):
