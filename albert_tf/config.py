@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self, get_args
 
 from albert_tf import files
+from albert_tf.accounting import check_value
 from albert_tf.errors import InputError, name_place
+from albert_tf.known_files import PUBLISHED
 
 # The name that it has beside checkpoints and in exported models.
 ALBERT_CONFIG_FILE = "albert_config.json"
@@ -20,23 +22,6 @@ _MAX_MATRIX = 10**10
 
 Sharing = Literal["all", "attention", "ffn", "none"]
 Activation = Literal["gelu", "gelu_erf", "relu", "tanh", "linear"]
-
-# Keys of published config files that say nothing a model needs, with the one value that we can honour;
-# None: any value, as no published implementation reads the key.
-_KEYS_WITHOUT_EFFECT: dict[str, Any] = {
-    "directionality": "bidi",
-    "down_scale_factor": 1,
-    "gap_size": 0,
-    "layers_to_keep": [],
-    "ln_type": "postln",
-    "net_structure_type": 0,
-    "num_memory_blocks": 0,
-    "pooler_fc_size": None,
-    "pooler_num_attention_heads": None,
-    "pooler_num_fc_layers": None,
-    "pooler_size_per_head": None,
-    "pooler_type": None,
-}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -135,7 +120,7 @@ class AlbertConfig:
         known = {field.name: field for field in dataclasses.fields(cls)}
         for key, value in values.items():
             if key not in known:
-                _check_key_without_effect(key, value, [*known, *_KEYS_WITHOUT_EFFECT])
+                _check_key_without_effect(key, value, [*known, *PUBLISHED])
         missing = [
             name
             for name, field in known.items()
@@ -247,16 +232,14 @@ def _check_value(field: dataclasses.Field, value: Any) -> None:
 
 
 def _check_key_without_effect(key: str, value: Any, known: list[str]) -> None:
-    if key not in _KEYS_WITHOUT_EFFECT:
+    if key not in PUBLISHED:
         if closest := difflib.get_close_matches(key, known, n=1, cutoff=0.75):
             raise InputError(f"unknown key '{key}'; the closest known key is '{closest[0]}'")
         raise InputError(
             f"unknown key '{key}'; `albert_tf.read_config` reads configs of Hugging Face, which have the "
             "model_type 'albert' or 'bert'"
         )
-    expected = _KEYS_WITHOUT_EFFECT[key]
-    if expected is not None and value != expected:
-        raise InputError(f"key '{key}' is {value!r}; only {expected!r} is supported")
+    check_value(key, value, PUBLISHED[key].accepted)
 
 
 def _size(hidden_size: int, num_hidden_layers: int, **more: Any) -> dict[str, Any]:

@@ -27,6 +27,9 @@ from albert_tf._version import __version__
 from albert_tf.errors import InputError
 
 CONFIG_FILE = "config.json"
+MODULES_FILE = (
+    "modules.json"  # of sentence-transformers, see `albert_tf.kinds.sentence_transformers`
+)
 # The key with our values, and the model_type of models that Hugging Face does not have.
 OWN = "albert_tf"
 # Keys of the config of pre-trained weights that say how to use them; conversions and further
@@ -101,6 +104,10 @@ class ModelFolder:
     def holds(self, name: str) -> bool:
         """Returns whether there is a file or a folder with a name."""
         return files.exists(os.path.join(self.path, name))
+
+    def names(self) -> list[str]:
+        """Returns the names of its files and folders."""
+        return [os.path.basename(path) for path in files.matches(self.path, "*")]
 
     @functools.cached_property
     def values(self) -> Any:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from albert_tf.checkpoints.hugging_face import ModelType
 from albert_tf.checkpoints.hugging_face_reader import FolderReader
 from albert_tf.checkpoints.tensors import TensorReader
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, warn
 from albert_tf.model_folder import CONFIG_FILE
 
 ENCODER, PRETRAINER = "albert_encoder", "albert_pretrainer"
@@ -115,15 +115,15 @@ def read_head(reader: TensorReader) -> Head:
 
 def _read_architecture(reader: FolderReader) -> Head:
     config = reader.config
+    name = config.architecture or _guess_architecture(reader)
     architectures = {
         class_name(config.model_type, end): architecture
         for end, architecture in ARCHITECTURES.items()
     }
-    architecture = architectures.get(config.architecture or "")
+    architecture = architectures.get(name)
     if architecture is None:
         raise InputError(
-            f"{CONFIG_FILE}: architecture {config.architecture!r} is not one of "
-            f"{', '.join(architectures)}"
+            f"{CONFIG_FILE}: architecture {name!r} is not one of {', '.join(architectures)}"
         )
     arguments = dict(architecture.arguments)
     if architecture.has_classes:
@@ -132,3 +132,27 @@ def _read_architecture(reader: FolderReader) -> Head:
         arguments["dropout"] = config.classifier_dropout
     with_pooler = architecture.has_pooler or reader.holds(_POOLER)
     return Head(architecture.model, with_pooler, arguments)
+
+
+def _guess_architecture(reader: FolderReader) -> str:
+    """Returns the class of a model whose config names none, as its tensors tell, with a warning."""
+    variable = next(filter(reader.holds, _HEAD_VARIABLES), _POOLER)
+    end = {
+        f"{PRETRAINER}/masked_lm_head/output_bias": (
+            "ForPreTraining" if reader.holds(_SENTENCE_HEAD) else "ForMaskedLM"
+        ),
+        # Classifiers of texts have a pooler; those of tokens have the same names otherwise.
+        CLASSIFIER_BIAS: (
+            "ForSequenceClassification" if reader.holds(_POOLER) else "ForTokenClassification"
+        ),
+        f"{SPAN_LABELER}/span_head/dense/bias": "ForQuestionAnswering",
+    }.get(variable, "Model")
+    name = class_name(reader.config.model_type, end)
+    if variable == CLASSIFIER_BIAS and reader.shape(reader.layout(variable)) == (1,):
+        raise InputError(
+            f"{CONFIG_FILE}: has no architectures, and its head has one output, as regressions and "
+            f"multiple choice have; expected architectures, such as [{name!r}]"
+        )
+    if end != "Model":
+        warn(f"{reader.prefix}: {CONFIG_FILE} has no architectures; read as {name}")
+    return name

@@ -12,10 +12,12 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, Self, get_args
 
+from albert_tf.accounting import account_for
 from albert_tf.checkpoints.names import grouped_config, make_layout, read_rows
 from albert_tf.checkpoints.tensors import Layout, stored_by_path
 from albert_tf.config import LAYER_NORM_EPSILON, AlbertConfig
 from albert_tf.errors import InputError
+from albert_tf.known_files import CONFIG, CROSS_ENCODER
 from albert_tf.model_folder import OWN
 
 ModelType = Literal["albert", "bert", "albert_tf"]
@@ -29,16 +31,6 @@ _ACTIVATIONS = {
     "relu": "relu",
     "tanh": "tanh",
     "linear": "linear",
-}
-# Keys that change what a model computes, with the only value that we support, which is also the default.
-_FIXED = {
-    "layer_norm_eps": LAYER_NORM_EPSILON,
-    "position_embedding_type": "absolute",
-    "tie_word_embeddings": True,
-    "is_decoder": False,
-    "add_cross_attention": False,
-    "pruned_heads": {},
-    "quantization_config": None,
 }
 # Fields of our config that a BERT's file does not have, besides E.
 _BERT = {"sharing": "none", "num_hidden_groups": 1, "inner_group_num": 1}
@@ -62,7 +54,7 @@ _HEAD_KEYS: dict[str, tuple[Callable[[Any], bool], str]] = {
         lambda value: (
             isinstance(value, dict)
             and {*value} == {*map(str, range(len(value)))}
-            and all(isinstance(label, str) for label in value.values())
+            and all(isinstance(label, str | int | float) for label in value.values())
         ),
         'an object with a label for each of "0", "1" and so on',
     ),
@@ -122,9 +114,10 @@ class HuggingFaceConfig:
         received = values["model_type"] if is_hugging_face(values) else None
         if received not in get_args(ModelType):
             raise InputError(f"is of a model_type {received!r}; expected 'albert' or 'bert'")
-        for key, expected in _FIXED.items():
-            if values.get(key, expected) != expected:
-                raise InputError(f"key '{key}' is {values[key]!r}; only {expected!r} is supported")
+        account_for(values, CONFIG)
+        account_for(
+            values.get("sentence_transformers") or {}, CROSS_ENCODER, "sentence_transformers"
+        )
         for key, (is_valid, expected) in _HEAD_KEYS.items():
             value = values.get(key)
             if value is not None and not is_valid(value):
@@ -137,7 +130,7 @@ class HuggingFaceConfig:
             is_bert = model_type == "bert"
             dropout = config.hidden_dropout_prob if is_bert else _CLASSIFIER_DROPOUT
         id2label = values.get("id2label") or {}
-        labels = tuple(id2label[str(index)] for index in range(len(id2label)))
+        labels = tuple(str(id2label[str(index)]) for index in range(len(id2label)))
         return cls(
             config,
             architecture=(values.get("architectures") or [None])[0],

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from albert_tf import files
+from albert_tf.accounting import account_for_files
 from albert_tf.checkpoints import keras_hub
 from albert_tf.checkpoints.heads import CLASSIFIER_BIAS, Head, read_head
 from albert_tf.checkpoints.hugging_face import HuggingFaceConfig, is_hugging_face
@@ -33,6 +34,7 @@ from albert_tf.config import ALBERT_CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError, name_place
 from albert_tf.model_folder import (
     CONFIG_FILE,
+    MODULES_FILE,
     RECOMMENDED_RATE,
     TRAINED_LAYERS,
     ModelFolder,
@@ -62,17 +64,24 @@ class StoredModel:
     Attributes:
         path: a folder, a file or the prefix of a checkpoint, such as `find_model` returns.
         config_file: the file with the config; None if there is none.
+        modules: the folder whose `modules.json` may name the parts of an embedder.
     """
 
     path: str
     config_file: str | None
+    modules: ModelFolder | None = None
 
     @classmethod
     def at(cls, path: str) -> Self:
-        """Returns the model at a path, with the config beside it."""
-        folder = ModelFolder.of(path)
+        """Returns the model at a path, with the config beside it.
+
+        Old versions of sentence-transformers keep the model in a folder of its own, `0_Transformer`.
+        """
+        modules = folder = ModelFolder.of(path)
+        if inner := _find_transformer(folder):
+            path, folder = inner, ModelFolder(inner)
         name = next(filter(folder.holds, _CONFIG_FILES), None)
-        return cls(path, None if name is None else os.path.join(folder.path, name))
+        return cls(path, None if name is None else os.path.join(folder.path, name), modules)
 
     @classmethod
     def find(cls, name: str) -> Self:
@@ -177,6 +186,7 @@ class StoredModel:
             return keras_hub.KerasHubReader(self.folder)
         if is_weights_file(self.path) or (is_directory and is_folder(self.folder)):
             check_weights(self.path)
+            account_for_files(self.folder.path, self.folder.names())
             return FolderReader(self.folder, self.hugging_face)
         return _open_tensorflow(find_checkpoint(self.path))
 
@@ -196,6 +206,17 @@ class StoredModel:
     def is_fine_tuned(self) -> bool:
         """Whether the model was trained on a task: by this package, or as a classifier of texts."""
         return self.own.get("kind") is not None or self.shape_of(CLASSIFIER_BIAS) is not None
+
+
+def _find_transformer(folder: ModelFolder) -> str | None:
+    """Returns the folder of the first module of an embedder; None if it is not one of its own."""
+    if not folder.holds(MODULES_FILE):
+        return None
+    modules = files.read_json(os.path.join(folder.path, MODULES_FILE))
+    first = modules[0] if isinstance(modules, list) and modules else None
+    name = first.get("path") if isinstance(first, Mapping) else None
+    is_inner = isinstance(name, str) and os.path.basename(name) == name not in ("", ".", "..")
+    return os.path.join(folder.path, name) if is_inner and folder.holds(name) else None
 
 
 def _open_tensorflow(prefix: str) -> TensorReader:

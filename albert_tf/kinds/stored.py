@@ -22,17 +22,23 @@ from albert_tf.models import (
 )
 
 
-def head_kind(stored: StoredModel, config: AlbertConfig) -> Kind:
+def head_kind(stored: StoredModel, config: AlbertConfig, lower_case: bool) -> Kind:
     """Returns what the head of a model that no kind of ours describes predicts from texts.
 
     Encoders and pre-trained models embed texts. Classes without names get those of `generic_labels`.
+
+    Args:
+        stored: the model.
+        config: its config, with the number of layers that it is used with.
+        lower_case: whether its tokenizer lower-cases.
 
     Raises:
         InputError: the model predicts nothing from texts alone.
     """
     model, length = class_of(stored.head), config.max_position_embeddings
     if model in (AlbertEncoder, AlbertPretrainer):
-        return Embedding(**read_modules(stored.folder, length))
+        modules = stored.modules or stored.folder
+        return Embedding(**read_modules(modules, stored.folder, length, lower_case))
     if model is AlbertSpanLabeler:
         return QuestionAnswering(
             task_name="squad",
@@ -64,6 +70,7 @@ def classifier_kind(
     if model not in (AlbertClassifier, AlbertTokenClassifier):
         return None
     num_classes, length = stored.head.arguments["num_classes"], config.max_position_embeddings
+    pairs = config.type_vocab_size > 1  # the second text of a pair is of segment 1
     theirs, labels = stored.hugging_face, stored.labels
     problem_type = theirs.problem_type if theirs else None
     is_multi_label = problem_type == "multi_label_classification"
@@ -73,7 +80,7 @@ def classifier_kind(
     if is_score and model is AlbertClassifier:
         if num_classes > 1:
             raise InputError(f"{stored.path}: predicts {num_classes} scores; only one can be read")
-        return Regression(max_seq_length=length, pairs=True)
+        return Regression(max_seq_length=length, pairs=pairs)
     if not labels:
         if not (unnamed or is_multi_label):
             return None
@@ -81,4 +88,4 @@ def classifier_kind(
     if model is AlbertTokenClassifier:
         return TokenClassification(labels=labels, max_seq_length=length)
     kind = MultiLabel if is_multi_label else Classification
-    return kind(labels=labels, max_seq_length=length, pairs=True)
+    return kind(labels=labels, max_seq_length=length, pairs=pairs)

@@ -33,7 +33,7 @@ from albert_tf.tokenization.hugging_face_tokenizer import (
     tokenizer_files,
     vocabulary_contents,
 )
-from albert_tf.tokenization.vocabulary_files import TOKENIZER_FILE
+from albert_tf.tokenization.tokenizer_settings import TOKENIZER_FILE
 
 # Maps the model's inputs to some or all of its outputs.
 Predict = Callable[[Mapping[str, np.ndarray]], Any]

@@ -129,7 +129,7 @@ def _load(
             load_stored(model, stored).check_complete()
         else:
             model, _ = read_model(config, stored)
-            kind = head_kind(stored, config)
+            kind = head_kind(stored, config, tokenizer.lower_case)
     return kind, model, tokenizer, strategy
 
 

@@ -4,10 +4,8 @@
 SentencePiece's own, and the same unigram or WordPiece model. docs/fidelity.md lists what still differs.
 """
 
-import base64
 import importlib.util
 import json
-import unicodedata
 from collections.abc import Iterable
 from typing import Any
 
@@ -18,20 +16,13 @@ from albert_tf import files
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, warn
 from albert_tf.model_folder import OWN
-from albert_tf.tokenization.character_tables import (
-    character_class,
-    characters_of_unicode,
-    replace_normalizer,
-    white_space,
-)
-from albert_tf.tokenization.interface import SENTENCEPIECE, WORDPIECE, SpecialPieces, Tokenizer
-from albert_tf.tokenization.lower_case import lower_case_normalizers
+from albert_tf.tokenization.interface import Tokenizer
+from albert_tf.tokenization.normalizers import sentencepiece_normalizers, wordpiece_normalizers
 from albert_tf.tokenization.rule_notes import note_rules
 from albert_tf.tokenization.sentencepiece_tokenizer import WORD_MARK, AlbertTokenizer
-from albert_tf.tokenization.vocabulary_files import (
-    TOKENIZER_CONFIG_FILE,
-    TOKENIZER_FILE,
-)
+from albert_tf.tokenization.special_pieces import SENTENCEPIECE, WORDPIECE, SpecialPieces
+from albert_tf.tokenization.tokenizer_settings import TOKENIZER_CONFIG_FILE, TOKENIZER_FILE
+from albert_tf.tokenization.wordpiece_lines import UNREACHED
 from albert_tf.tokenization.wordpiece_tokenizer import (
     CONTINUATION_MARK,
     MAX_WORD_LENGTH,
@@ -186,8 +177,14 @@ def _sentencepiece_pipeline(tokenizer: AlbertTokenizer) -> _Json:
         [piece.piece, _NEVER if id_ in tokenizer.digit_comma_splits else _score(piece)]
         for id_, piece in enumerate(model.pieces)
     ]
+    normalizers = sentencepiece_normalizers(
+        lower_case=tokenizer.lower_case,
+        keep_accents=tokenizer.keep_accents,
+        charsmap=model.normalizer_spec.precompiled_charsmap,
+        composes="nfkc" in model.normalizer_spec.name,
+    )
     return {
-        "normalizer": _sequence(_sentencepiece_normalizers(model, tokenizer)),
+        "normalizer": _sequence(normalizers),
         "pre_tokenizer": metaspace,
         "decoder": metaspace,
         "model": {
@@ -223,31 +220,9 @@ def _score(piece: sentencepiece_model_pb2.ModelProto.SentencePiece) -> float:
     return piece.score if piece.type == _PieceType.NORMAL else _NEVER
 
 
-def _sentencepiece_normalizers(
-    model: sentencepiece_model_pb2.ModelProto, tokenizer: AlbertTokenizer
-) -> Iterable[_Json]:
-    """Yields the normalizers of `normalize_text` and SentencePiece."""
-    yield _spaces()
-    if not tokenizer.keep_accents:
-        yield {"type": "NFKD"}
-        marks = filter(unicodedata.combining, characters_of_unicode())
-        yield replace_normalizer(character_class(marks), "")
-    if tokenizer.lower_case:
-        yield from lower_case_normalizers()
-    if charsmap := model.normalizer_spec.precompiled_charsmap:
-        if "nfkc" in model.normalizer_spec.name:
-            # The map composes Hangul; the library's reading of it knows single characters only.
-            yield {"type": "NFC"}
-        encoded = base64.b64encode(charsmap).decode()
-        yield {"type": "Precompiled", "precompiled_charsmap": encoded}
-    yield _spaces()
-    # A space at the left becomes a word mark.
-    yield {"type": "Strip", "strip_left": False, "strip_right": True}
-
-
 def _wordpiece_pipeline(tokenizer: WordPieceTokenizer) -> _Json:
     return {
-        "normalizer": _sequence(_wordpiece_normalizers(tokenizer.lower_case)),
+        "normalizer": _sequence(wordpiece_normalizers(tokenizer.lower_case)),
         "pre_tokenizer": {"type": "BertPreTokenizer"},
         "decoder": {"type": "WordPiece", "prefix": CONTINUATION_MARK, "cleanup": False},
         "model": {
@@ -255,31 +230,11 @@ def _wordpiece_pipeline(tokenizer: WordPieceTokenizer) -> _Json:
             "unk_token": WORDPIECE.unk,
             "continuing_subword_prefix": CONTINUATION_MARK,
             "max_input_chars_per_word": MAX_WORD_LENGTH,
-            "vocab": {piece: id_ for id_, piece in enumerate(tokenizer.pieces)},
+            "vocab": {
+                piece: id_ for id_, piece in enumerate(tokenizer.pieces) if piece != UNREACHED
+            },
         },
     }
-
-
-def _wordpiece_normalizers(lower_case: bool) -> Iterable[_Json]:
-    """Yields the normalizers of `split_words`."""
-    # The clean-up of their `BertNormalizer` drops unassigned characters, too.
-    yield replace_normalizer(r"(?![\t\n\r])[\p{Cc}\p{Cf}\ufffd]", "")
-    yield {
-        "type": "BertNormalizer",
-        "clean_text": False,
-        "handle_chinese_chars": True,
-        "strip_accents": False,
-        "lowercase": False,
-    }
-    if lower_case:
-        yield from lower_case_normalizers()
-        yield {"type": "NFD"}
-        yield replace_normalizer(r"\p{Mn}", "")
-
-
-def _spaces() -> _Json:
-    r"""Replaces each run of Python's white space by a space; `\s` differs between the libraries."""
-    return replace_normalizer(f"{character_class(map(chr, white_space()))}+", " ")
 
 
 def _sequence(normalizers: Iterable[_Json]) -> _Json:

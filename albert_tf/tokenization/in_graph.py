@@ -22,10 +22,12 @@ from albert_tf.tokenization.graph_normalization import (
     Replacements,
     places_in_rows,
 )
-from albert_tf.tokenization.interface import WORDPIECE, Tokenizer
+from albert_tf.tokenization.interface import Tokenizer
 from albert_tf.tokenization.lower_case import lower_sigmas
 from albert_tf.tokenization.sentencepiece_characters import classify_characters
 from albert_tf.tokenization.sentencepiece_tokenizer import AlbertTokenizer
+from albert_tf.tokenization.special_pieces import WORDPIECE
+from albert_tf.tokenization.wordpiece_lines import UNREACHED
 from albert_tf.tokenization.wordpiece_tokenizer import (
     CONTINUATION_MARK,
     MAX_WORD_LENGTH,
@@ -196,7 +198,11 @@ class GraphWordPieceTokenizer(tf.Module):
         self._words = _word_pattern()
         try:
             self._wordpiece = import_tensorflow_text().FastWordpieceTokenizer(
-                vocab=tokenizer.pieces,
+                # The op refuses equal pieces.
+                vocab=[
+                    f"{piece}{id_}" if piece == UNREACHED else piece
+                    for id_, piece in enumerate(tokenizer.pieces)
+                ],
                 suffix_indicator=CONTINUATION_MARK,
                 max_bytes_per_word=MAX_WORD_LENGTH * _MAX_BYTES_PER_CHARACTER,
                 token_out_type=tf.int32,

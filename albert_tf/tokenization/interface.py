@@ -3,11 +3,12 @@
 import abc
 import hashlib
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
 from albert_tf.errors import InputError, name_place
+from albert_tf.tokenization.special_pieces import SpecialPieces
 from albert_tf.tokenization.vocabulary_files import WORDPIECE_FILE, find_preset
 
 # Of pieces that begin a word (SentencePiece), and of those that continue one (WordPiece).
@@ -61,7 +62,7 @@ class Tokenizer(abc.ABC):
         lower_case: bool,
         vocabulary: bytes,
         pieces: list[str],
-        special: "SpecialPieces",
+        special: SpecialPieces,
     ):
         self.vocabulary_file = vocabulary_file
         self.lower_case = lower_case
@@ -139,17 +140,3 @@ def check_tokenizer(tokenizer: Tokenizer) -> None:
         raise InputError(
             f"tokenizer: expected an AlbertTokenizer or a WordPieceTokenizer; received {received}"
         )
-
-
-class SpecialPieces(NamedTuple):
-    """The pieces that stand for no text; in ALBERT's published vocabulary they have the ids 0 to 4."""
-
-    pad: str
-    unk: str
-    cls: str
-    sep: str
-    mask: str
-
-
-SENTENCEPIECE = SpecialPieces("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
-WORDPIECE = SpecialPieces("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")

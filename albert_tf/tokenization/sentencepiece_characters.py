@@ -13,7 +13,7 @@ from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.tokenization.interface import WORD_MARK
 from albert_tf.tokenization.normalization import normalize_text, normalized_characters
-from albert_tf.tokenization.vocabulary_files import keeps_accents
+from albert_tf.tokenization.sentencepiece_models import keeps_accents
 
 _SURROGATES = range(0xD800, 0xE000)  # which no UTF-8 text has
 

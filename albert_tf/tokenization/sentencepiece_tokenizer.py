@@ -15,13 +15,11 @@ import sentencepiece
 from albert_tf import files
 from albert_tf.errors import InputError
 from albert_tf.options import check_type
-from albert_tf.tokenization.interface import SENTENCEPIECE, WORD_MARK, Tokenizer
+from albert_tf.tokenization.interface import WORD_MARK, Tokenizer
 from albert_tf.tokenization.normalization import normalize_text, original_spans
-from albert_tf.tokenization.vocabulary_files import (
-    SENTENCEPIECE_FILE,
-    keeps_accents,
-    read_unigram,
-)
+from albert_tf.tokenization.sentencepiece_models import keeps_accents
+from albert_tf.tokenization.special_pieces import SENTENCEPIECE
+from albert_tf.tokenization.vocabulary_files import SENTENCEPIECE_FILE, read_unigram
 
 WordStartRule = Literal["original", "sentencepiece"]
 

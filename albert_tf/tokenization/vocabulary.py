@@ -9,9 +9,9 @@ import sentencepiece
 
 from albert_tf.errors import InputError
 from albert_tf.files import write_bytes, write_text
-from albert_tf.tokenization.interface import SENTENCEPIECE
 from albert_tf.tokenization.normalization import normalize_text
-from albert_tf.tokenization.vocabulary_files import mark_accents
+from albert_tf.tokenization.sentencepiece_models import mark_accents
+from albert_tf.tokenization.special_pieces import SENTENCEPIECE
 
 # SentencePiece silently skips sentences of more than 4192 bytes, and its time explodes with the length
 # of a word. So longer lines are split; a character has at most 4 bytes.

@@ -6,7 +6,8 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from albert_tf.tokenization.interface import CONTINUATION_MARK, WORD_MARK, WORDPIECE, Tokenizer
+from albert_tf.tokenization.interface import CONTINUATION_MARK, WORD_MARK, Tokenizer
+from albert_tf.tokenization.special_pieces import WORDPIECE
 
 # First words of the Unicode names of their letters.
 _WRITTEN_WITHOUT_SPACES = {

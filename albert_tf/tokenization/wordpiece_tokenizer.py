@@ -7,10 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from albert_tf import files
 from albert_tf.tokenization.bert_words import space_words, split_words
-from albert_tf.tokenization.interface import CONTINUATION_MARK, WORDPIECE, Tokenizer
+from albert_tf.tokenization.interface import CONTINUATION_MARK, Tokenizer
+from albert_tf.tokenization.special_pieces import WORDPIECE
 from albert_tf.tokenization.vocabulary_files import WORDPIECE_FILE, read_wordpiece
+from albert_tf.tokenization.wordpiece_lines import UNREACHED, pieces_of_lines
 
 # A longer word becomes the unknown piece (the original's `max_input_chars_per_word`).
 MAX_WORD_LENGTH = 200
@@ -23,8 +24,8 @@ class WordPieceTokenizer(Tokenizer):
 
     Args:
         vocab_file: a `tokenizer.json`, or a text file with one piece per line, with `[PAD]`, `[UNK]`,
-            `[CLS]`, `[SEP]` and `[MASK]`. Only the first field of a line counts and a blank line is the
-            piece " ". A repeated piece gets no second id, so later ids differ from line numbers.
+            `[CLS]`, `[SEP]` and `[MASK]`. Ids are the numbers of lines, also after blank and repeated
+            lines; see `albert_tf.tokenization.wordpiece_lines`.
         lower_case: whether to lower-case text and strip its accents.
 
     Raises:
@@ -35,8 +36,9 @@ class WordPieceTokenizer(Tokenizer):
 
     def __init__(self, vocab_file: str, lower_case: bool = True):
         vocabulary = read_wordpiece(vocab_file)
-        self._ids = _number_pieces(vocabulary, vocab_file)
-        super().__init__(vocab_file, lower_case, vocabulary, list(self._ids), WORDPIECE)
+        pieces = pieces_of_lines(vocabulary, vocab_file)
+        super().__init__(vocab_file, lower_case, vocabulary, pieces, WORDPIECE)
+        self._ids = {piece: id_ for id_, piece in enumerate(pieces) if piece != UNREACHED}
         self.word_start = np.array(
             [not piece.startswith(CONTINUATION_MARK) for piece in self.pieces]
         )
@@ -106,11 +108,3 @@ def _end_of(lengths: Sequence[int], index: int) -> int:
     while end < len(lengths) and not lengths[end]:
         end += 1
     return end
-
-
-def _number_pieces(content: bytes, vocab_file: str) -> dict[str, int]:
-    ids: dict[str, int] = {}
-    for _, line in files.decode_lines([content], vocab_file, files.decode_strictly):
-        fields = line.split()
-        ids.setdefault(fields[0] if fields else " ", len(ids))
-    return ids

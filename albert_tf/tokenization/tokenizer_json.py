@@ -1,0 +1,293 @@
+"""Reads the `tokenizer.json` of the library tokenizers: its vocabulary, and whether its rules are ours.
+
+The file describes a pipeline: normalizers, a splitter into words, a model with the vocabulary, and a
+processor that adds the special pieces. Ours are fixed, so each part has to be one that gives the same
+ids, up to what docs/fidelity.md lists.
+
+A WordPiece vocabulary gives the ids of the library. A unigram vocabulary becomes the SentencePiece model
+that it was made of, with the ids of that model.
+"""
+
+import base64
+import contextlib
+import dataclasses
+import functools
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Self
+
+from sentencepiece import sentencepiece_model_pb2
+
+from albert_tf.accounting import account_for, shown
+from albert_tf.errors import InputError
+from albert_tf.known_files import (
+    BERT_NORMALIZER,
+    ONLY_TYPE,
+    TOKENIZER,
+    TRUNCATION,
+    UNIGRAM,
+    WORD_MARKS,
+    WORDPIECE,
+)
+from albert_tf.tokenization.normalizers import sentencepiece_normalizers, wordpiece_normalizers
+from albert_tf.tokenization.sentencepiece_models import mark_accents
+
+# The models that we have, and the flag that names each.
+_KINDS = {"Unigram": "--spm_model_file", "WordPiece": "--vocab_file"}
+# Normalizers of ALBERT's tokenizers, those of transformers and ours, in their order.
+_NORMALIZERS = ("NFKD", "StripAccents", "Lowercase", "NFC", "Precompiled", "Strip")
+# The replacements in the ALBERT tokenizers of transformers, of which ours needs none.
+_REPLACEMENTS = ({"String": "``"}, {"String": "''"}, {"Regex": " {2,}"})
+# The roles of the pieces that begin and end a text, whose ids `Tokenizer` finds by name.
+_BEGIN, _END = "[CLS]", "[SEP]"
+
+_PieceType = sentencepiece_model_pb2.ModelProto.SentencePiece
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenizerJson:
+    """A `tokenizer.json` whose model is one of ours.
+
+    Attributes:
+        path: the file, for messages.
+        values: its content.
+    """
+
+    path: str
+    values: Mapping[str, Any]
+
+    @classmethod
+    def parse(cls, content: bytes, path: str) -> Self | None:
+        """Returns what a file holds; None if it holds no model of ours, like that of KerasHub."""
+        if not content.startswith(b"{"):
+            return None
+        try:
+            values = json.loads(content)
+        except ValueError:
+            return None
+        model = values.get("model")
+        is_ours = isinstance(model, Mapping) and model.get("type") in _KINDS
+        return cls(path, values) if is_ours else None
+
+    @property
+    def is_wordpiece(self) -> bool:
+        """Whether the vocabulary is one of WordPiece, and not a unigram model."""
+        return self.values["model"]["type"] == "WordPiece"
+
+    def check_kind(self, expected: str) -> None:
+        """Raises an `InputError` if the model is of another type."""
+        if (kind := self.values["model"]["type"]) != expected:
+            raise InputError(
+                f"{self.path}: holds a {kind} vocabulary, expected {expected}; {_KINDS[kind]} names it"
+            )
+
+    @functools.cached_property
+    def _normalizers(self) -> Sequence[Mapping[str, Any]]:
+        """The normalizers, of which there may be nested sequences."""
+        unread = [self.values.get("normalizer") or {"type": "Sequence", "normalizers": []}]
+        normalizers = []
+        with self._described():
+            while unread:
+                one = unread.pop(0)
+                if one["type"] == "Sequence":
+                    unread[:0] = one["normalizers"]
+                else:
+                    normalizers.append(one)
+        return normalizers
+
+    @property
+    def lower_case(self) -> bool:
+        """Whether text is lower-cased."""
+        return any(one["type"] == "Lowercase" or one.get("lowercase") for one in self._normalizers)
+
+    @property
+    def keep_accents(self) -> bool:
+        """Whether a unigram vocabulary is of text with accents."""
+        return not any(one["type"] in ("NFKD", "StripAccents") for one in self._normalizers)
+
+    @property
+    def added_tokens(self) -> dict[str, int]:
+        """The ids of the tokens that are cut out of a text before its words are split."""
+        with self._described():
+            return {
+                token["content"]: token["id"] for token in self.values.get("added_tokens") or ()
+            }
+
+    @property
+    def pieces(self) -> list[str]:
+        """The pieces in the order of their ids; an id without a piece has the piece ''."""
+        vocabulary = self.values["model"].get("vocab")
+        with self._described():
+            if not self.is_wordpiece:
+                return [piece for piece, _ in vocabulary]
+            by_id = {id_: piece for piece, id_ in vocabulary.items()}
+            if len(by_id) == len(vocabulary):
+                return [by_id.get(id_, "") for id_ in range(max(by_id) + 1)]
+        raise InputError(f"{self.path}: vocab gives one id to two pieces; expected different ones")
+
+    def to_vocabulary(self) -> bytes:
+        """Returns the content of a `vocab.txt` with the pieces of a WordPiece vocabulary."""
+        # No word has white space, so no text becomes such a piece, and its line has to stay one.
+        lines = ("" if re.search(r"\s", piece) else piece for piece in self.pieces)
+        return "".join(f"{line}\n" for line in lines).encode()
+
+    def to_sentencepiece(self) -> bytes:
+        """Returns the SentencePiece model that a unigram vocabulary was made of."""
+        model = sentencepiece_model_pb2.ModelProto()
+        with self._described():
+            kinds = {
+                token["content"]: _PieceType.CONTROL
+                if token["special"]
+                else _PieceType.USER_DEFINED
+                for token in self.values.get("added_tokens") or ()
+            }
+            unk_id = self.values["model"]["unk_id"]
+            for id_, (piece, score) in enumerate(self.values["model"]["vocab"]):
+                kind = _PieceType.UNKNOWN if id_ == unk_id else kinds.get(piece, _PieceType.NORMAL)
+                model.pieces.add(piece=piece, score=score, type=kind)
+        trainer = model.trainer_spec
+        trainer.model_type = trainer.UNIGRAM
+        trainer.vocab_size, trainer.unk_id = len(model.pieces), unk_id
+        trainer.bos_id = trainer.eos_id = trainer.pad_id = -1
+        if charsmap := self.charsmap:
+            model.normalizer_spec.precompiled_charsmap = charsmap
+        content = model.SerializeToString()
+        return mark_accents(content) if self.keep_accents else content
+
+    @property
+    def charsmap(self) -> bytes:
+        """SentencePiece's table of replacements; empty if there is none."""
+        encoded = [one["precompiled_charsmap"] for one in self._of_type("Precompiled")]
+        return base64.b64decode(encoded[0] or "") if encoded else b""
+
+    def _of_type(self, name: str) -> list[Mapping[str, Any]]:
+        return [one for one in self._normalizers if one["type"] == name]
+
+    def check_rules(self) -> None:
+        """Raises an `InputError` if a part of the pipeline gives other ids than our rules."""
+        account_for(self.values, TOKENIZER, self.path)
+        rows = WORDPIECE if self.is_wordpiece else UNIGRAM
+        account_for(self.values["model"], rows, f"{self.path}: model")
+        account_for(self.values.get("truncation") or {}, TRUNCATION, f"{self.path}: truncation")
+        with self._described():
+            if self.is_wordpiece:
+                self._check_words()
+            else:
+                self._check_unigram()
+            self._check_special_pieces()
+
+    def _check_words(self) -> None:
+        splitter = (self.values.get("pre_tokenizer") or {}).get("type")
+        if splitter != "BertPreTokenizer":
+            raise InputError(
+                f"{self.path}: has the pre-tokenizer {splitter}; expected BertPreTokenizer"
+            )
+        is_ours = self._of_type("Replace") and self._normalizers == [
+            *wordpiece_normalizers(self.lower_case)
+        ]
+        if is_ours:
+            return
+        names = [one["type"] for one in self._normalizers]
+        if names != ["BertNormalizer"]:
+            raise InputError(
+                f"{self.path}: has the normalizers {', '.join(names)}; expected BertNormalizer"
+            )
+        (one,) = self._normalizers
+        if (
+            one.get("strip_accents") not in (None, one["lowercase"])
+            or not (one["handle_chinese_chars"])
+        ):
+            raise InputError(
+                f"{self.path}: its normalizer treats accents or Chinese characters otherwise than "
+                "BERT's; expected strip_accents like lowercase, and handle_chinese_chars"
+            )
+        account_for(one, BERT_NORMALIZER, f"{self.path}: normalizer")
+
+    def _check_unigram(self) -> None:
+        unknown = self.pieces[self.values["model"]["unk_id"]]
+        if unknown != "<unk>":
+            raise InputError(
+                f"{self.path}: unk_id is the id of {unknown!r}; expected that of <unk>"
+            )
+        names = [one["type"] for one in self._normalizers if one["type"] != "Replace"]
+        if others := set(names) - set(_NORMALIZERS):
+            raise InputError(
+                f"{self.path}: has the normalizer {min(others)}; save spiece.model of the original model "
+                "beside it"
+            )
+        drops_accents = "StripAccents" in names or "Strip" in names  # ours ends in Strip
+        if names != [name for name in _NORMALIZERS if name in names] or (
+            ("NFKD" in names or "StripAccents" in names) and not ("NFKD" in names and drops_accents)
+        ):
+            raise InputError(
+                f"{self.path}: has the normalizers {', '.join(names)}; expected them in the order of an "
+                "AlbertTokenizer, and NFKD with StripAccents"
+            )
+        self._check_replacements()
+        splitter = self.values.get("pre_tokenizer") or {"type": "Sequence", "pretokenizers": []}
+        parts = splitter["pretokenizers"] if splitter["type"] == "Sequence" else [splitter]
+        for part in parts:
+            rows = {"WhitespaceSplit": ONLY_TYPE, "Metaspace": WORD_MARKS}.get(part["type"])
+            if rows is None:
+                raise InputError(
+                    f"{self.path}: has the pre-tokenizer {part['type']}; expected Metaspace"
+                )
+            account_for(part, rows, f"{self.path}: pre_tokenizer")
+
+    def _check_replacements(self) -> None:
+        others = [one for one in self._of_type("Replace") if one["pattern"] not in _REPLACEMENTS]
+        if not others:
+            return
+        ours = sentencepiece_normalizers(
+            lower_case=self.lower_case, keep_accents=self.keep_accents, charsmap=b"", composes=False
+        )
+        known = [one for one in ours if one["type"] == "Replace"]
+        for one in others:
+            if one not in known:
+                raise InputError(
+                    f"{self.path}: its normalizer replaces {shown(one['pattern'])}; expected the "
+                    "replacements of an AlbertTokenizer"
+                )
+
+    def _check_special_pieces(self) -> None:
+        """Checks that a text is [CLS] A [SEP], and a pair [CLS] A [SEP] B [SEP] with its segments."""
+        processor = self.values.get("post_processor")
+        if processor is None:
+            return
+        pieces = self.pieces
+        begin, end = pieces.index(_BEGIN), pieces.index(_END)
+        if processor["type"] == "BertProcessing":
+            received = [processor["cls"], processor["sep"]]
+            is_ours = [*map(list, received)] == [[_BEGIN, begin], [_END, end]]
+        else:
+            ids = {name: one["ids"] for name, one in processor.get("special_tokens", {}).items()}
+            pair = [(_BEGIN, 0), ("A", 0), (_END, 0), ("B", 1), (_END, 1)]
+            is_ours = (
+                processor["type"] == "TemplateProcessing"
+                and [*_template(processor["single"])] == pair[:3]
+                and [*_template(processor["pair"])] == pair
+                and ids == {_BEGIN: [begin], _END: [end]}
+            )
+        if not is_ours:
+            raise InputError(
+                f"{self.path}: post_processor adds other special pieces, or in other places; expected "
+                f"{_BEGIN} A {_END} and {_BEGIN} A {_END} B {_END}, whose segments are 0 and 1"
+            )
+
+    @contextlib.contextmanager
+    def _described(self) -> Iterator[None]:
+        """Makes an `InputError` of whatever happens where an object has another form than it should."""
+        try:
+            yield
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            raise InputError(
+                f"{self.path}: does not describe a tokenizer as expected: {type(error).__name__}: {error}"
+            ) from error
+
+
+def _template(parts: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, int]]:
+    """Yields the name and the segment of each part."""
+    for part in parts:
+        (content,) = part.values()
+        yield content["id"], content["type_id"]

@@ -1,0 +1,277 @@
+"""What the files beside a vocabulary say of its tokenizer: case, pieces, and rules that ours lacks.
+
+A tokenizer of Hugging Face's is in up to five files, several of which may say the same: the vocabulary,
+`tokenizer.json`, `tokenizer_config.json`, `special_tokens_map.json` and `added_tokens.json`. Whatever
+would give a text other ids than our tokenizers is refused by name.
+"""
+
+import dataclasses
+import functools
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from google.protobuf.message import DecodeError
+from sentencepiece import sentencepiece_model_pb2
+
+from albert_tf import files
+from albert_tf.accounting import account_for, check_value, shown
+from albert_tf.errors import InputError
+from albert_tf.known_files import (
+    GENERIC_CLASSES,
+    SENTENCEPIECE_CLASSES,
+    TOKENIZER_CONFIG,
+    WORDPIECE_CLASSES,
+)
+from albert_tf.model_folder import ModelFolder
+from albert_tf.tokenization.rule_notes import check_rules
+from albert_tf.tokenization.sentencepiece_models import keeps_accents
+from albert_tf.tokenization.special_pieces import SENTENCEPIECE, WORDPIECE
+from albert_tf.tokenization.tokenizer_json import TokenizerJson
+from albert_tf.tokenization.wordpiece_lines import pieces_of_lines
+
+TOKENIZER_FILE = "tokenizer.json"
+TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
+_SPECIAL_TOKENS_FILE = "special_tokens_map.json"
+_ADDED_TOKENS_FILE = "added_tokens.json"
+# Keys with lists of tokens, in the files that describe special ones.
+_TOKEN_LISTS = ("additional_special_tokens", "extra_special_tokens", "never_split")
+
+_PieceType = sentencepiece_model_pb2.ModelProto.SentencePiece
+# A `tokenizer.json` has other scores for pieces that end in a digit and a comma, as ALBERT splits them.
+_COMMA = ","
+_ONE_VOCABULARY = "expected one vocabulary; remove the file that the model was not trained with"
+_TOLERANCE = 1e-4  # of scores, which are stored in float32
+
+
+@dataclasses.dataclass(frozen=True)
+class _SentencePieces:
+    """The pieces of a SentencePiece model.
+
+    Attributes:
+        pieces: the pieces.
+        scores: the score of each piece that is ordinary text.
+        marked: the ids of those that are not: special, control and user-defined ones.
+        charsmap: the table of replacements.
+    """
+
+    pieces: list[str]
+    scores: dict[str, float]
+    marked: dict[str, int]
+    charsmap: bytes
+
+    @classmethod
+    def parse(cls, content: bytes, path: str) -> "_SentencePieces":
+        try:
+            model = sentencepiece_model_pb2.ModelProto.FromString(content)
+        except DecodeError as error:
+            raise InputError(f"{path}: not a SentencePiece model") from error
+        ordinary = [piece for piece in model.pieces if piece.type == _PieceType.NORMAL]
+        return cls(
+            pieces=[piece.piece for piece in model.pieces],
+            scores={one.piece: one.score for one in ordinary if not one.piece.endswith(_COMMA)},
+            marked={
+                one.piece: id_
+                for id_, one in enumerate(model.pieces)
+                if one.type != _PieceType.NORMAL or one.piece in SENTENCEPIECE
+            },
+            charsmap=model.normalizer_spec.precompiled_charsmap,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenizerSettings:
+    """The files that describe the tokenizer of a vocabulary in a model's folder.
+
+    Attributes:
+        folder: the folder.
+        vocabulary_file: the vocabulary, which may also be a `tokenizer.json`.
+        is_wordpiece: whether it is one of WordPiece.
+    """
+
+    folder: ModelFolder
+    vocabulary_file: str
+    is_wordpiece: bool
+
+    @functools.cached_property
+    def _config(self) -> Mapping[str, Any]:
+        return read_object(self.folder, TOKENIZER_CONFIG_FILE)
+
+    @functools.cached_property
+    def _json(self) -> TokenizerJson | None:
+        """The `tokenizer.json` that others wrote; None if there is none."""
+        if self.folder.stored_sum(TOKENIZER_FILE):
+            return None  # made of the vocabulary
+        return read_tokenizer_json(self.folder)
+
+    @functools.cached_property
+    def _content(self) -> bytes:
+        content = files.read_bytes(self.vocabulary_file)
+        if parsed := TokenizerJson.parse(content, self.vocabulary_file):
+            return parsed.to_vocabulary() if self.is_wordpiece else parsed.to_sentencepiece()
+        return content
+
+    @functools.cached_property
+    def _sentencepieces(self) -> _SentencePieces:
+        return _SentencePieces.parse(self._content, self.vocabulary_file)
+
+    @functools.cached_property
+    def _own_tokens(self) -> Mapping[str, int]:
+        """The ids of the pieces of the vocabulary that are cut out of texts, or stand for none."""
+        if not self.is_wordpiece:
+            return self._sentencepieces.marked
+        pieces = pieces_of_lines(self._content, self.vocabulary_file)
+        return {piece: id_ for id_, piece in enumerate(pieces) if piece in WORDPIECE}
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.folder.path, name)
+
+    def read_case(self) -> bool:
+        """Returns whether text is lower-cased, as it is by default.
+
+        Raises:
+            InputError: the files do not say the same, or have other rules than ours.
+        """
+        path, values, saved = self._path(TOKENIZER_CONFIG_FILE), self._config, self._json
+        account_for(values, TOKENIZER_CONFIG, path)
+        of_vocabulary = WORDPIECE_CLASSES if self.is_wordpiece else SENTENCEPIECE_CLASSES
+        if (name := values.get("tokenizer_class")) is not None:
+            check_value("tokenizer_class", name, (*of_vocabulary, *GENERIC_CLASSES), f"{path}: ")
+        lower_case = values.get("do_lower_case")
+        if not isinstance(lower_case, bool):
+            lower_case = saved is None or saved.lower_case
+        self._check_same_rules(lower_case)
+        if saved:
+            saved.check_rules()
+            if saved.lower_case != lower_case:
+                raise InputError(
+                    f"{path}: key 'do_lower_case' is {lower_case}, and {saved.path} has a normalizer for "
+                    f"{saved.lower_case}; expected one case; --do_lower_case=true or false chooses it"
+                )
+        check_rules(path, values, self.is_wordpiece, lower_case)
+        return lower_case
+
+    def _check_same_rules(self, lower_case: bool) -> None:
+        """Checks that accents, Chinese characters and words are treated as by our tokenizers."""
+        if self.is_wordpiece:
+            expected = {
+                "strip_accents": lower_case,
+                "tokenize_chinese_chars": True,
+                "word_tokenizer_type": "basic",  # Japanese tokenizers have others
+                "keep_accents": False,
+            }
+        else:
+            given = self._config.get("keep_accents") is not None or self._json is not None
+            expected = {"keep_accents": given and keeps_accents(self._content)}
+            if self._json and self._json.keep_accents != expected["keep_accents"]:
+                raise InputError(
+                    f"{self._json.path}: keeps accents: {self._json.keep_accents}; in "
+                    f"{self.vocabulary_file} it is {expected['keep_accents']}; expected the same; "
+                    "--do_lower_case=true or false takes the vocabulary's"
+                )
+        for key, value in expected.items():
+            if self._config.get(key) not in (None, value):
+                raise InputError(
+                    f"{self._path(TOKENIZER_CONFIG_FILE)}: key '{key}' is {shown(self._config[key])}; "
+                    f"with do_lower_case {lower_case} only {value!r} is supported; --do_lower_case=true "
+                    "or false takes our tokenizer anyway"
+                )
+
+    def check_pieces(self) -> None:
+        """Raises an `InputError` if the files have other pieces than the vocabulary, or other ids."""
+        for name, key, token, id_ in self._tokens():
+            if isinstance(token, Mapping):  # with its flags
+                token = token.get("content")
+            if self._own_tokens.get(token) is None or id_ not in (None, self._own_tokens[token]):
+                number = "" if id_ is None else f" with the id {id_}"
+                raise InputError(
+                    f"{self._path(name)}: {key} has the token {shown(token)}{number}, which is no "
+                    f"special piece of {os.path.basename(self.vocabulary_file)}; expected no added tokens"
+                )
+        names = WORDPIECE if self.is_wordpiece else SENTENCEPIECE
+        for name, values in self._descriptions():
+            for role, expected in names._asdict().items():
+                token = values.get(f"{role}_token")
+                token = token.get("content") if isinstance(token, Mapping) else token
+                if token is not None:
+                    check_value(f"{role}_token", token, (expected,), f"{self._path(name)}: ")
+        if self._json and self._json.path != self.vocabulary_file:
+            self._check_same_pieces(self._json)
+
+    def _descriptions(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Yields the files that describe special tokens, and what they say."""
+        yield TOKENIZER_CONFIG_FILE, self._config
+        yield _SPECIAL_TOKENS_FILE, read_object(self.folder, _SPECIAL_TOKENS_FILE)
+
+    def _tokens(self) -> Iterator[tuple[str, str, Any, int | None]]:
+        """Yields each token that the files add: file, key, token, and its id if it is said."""
+        for name, values in self._descriptions():
+            for key in ("bos_token", "eos_token"):
+                if values.get(key) is not None:
+                    yield name, key, values[key], None
+            for key in _TOKEN_LISTS:
+                listed = values.get(key) or ()
+                for token in listed.values() if isinstance(listed, Mapping) else listed:
+                    yield name, key, token, None
+            for id_, token in (values.get("added_tokens_decoder") or {}).items():
+                yield name, "added_tokens_decoder", token, int(id_)
+        for token, id_ in read_object(self.folder, _ADDED_TOKENS_FILE).items():
+            yield _ADDED_TOKENS_FILE, "the file", token, id_
+        if self._json:
+            for token, id_ in self._json.added_tokens.items():
+                yield TOKENIZER_FILE, "added_tokens", token, id_
+
+    def _check_same_pieces(self, saved: TokenizerJson) -> None:
+        """Checks that a vocabulary and the `tokenizer.json` beside it have the same pieces."""
+        if self.is_wordpiece:
+            saved.check_kind("WordPiece")
+            ours = pieces_of_lines(self._content, self.vocabulary_file)
+            theirs = pieces_of_lines(saved.to_vocabulary(), saved.path)
+        else:
+            saved.check_kind("Unigram")
+            ours, theirs = self._sentencepieces.pieces, saved.pieces
+            self._check_same_scores(saved)
+        for id_, (one, other) in enumerate(zip(ours, theirs, strict=False)):
+            if one != other:
+                raise InputError(
+                    f"{saved.path}: the piece {id_} is {other!r}; in {self.vocabulary_file} it is {one!r}"
+                    f"; {_ONE_VOCABULARY}"
+                )
+        if len(ours) != len(theirs):
+            raise InputError(
+                f"{saved.path}: has {len(theirs)} pieces; {self.vocabulary_file} has {len(ours)}"
+                f"; {_ONE_VOCABULARY}"
+            )
+
+    def _check_same_scores(self, saved: TokenizerJson) -> None:
+        content = _SentencePieces.parse(saved.to_sentencepiece(), saved.path)
+        for piece, score in self._sentencepieces.scores.items():
+            if abs(content.scores.get(piece, score) - score) > _TOLERANCE * max(1, abs(score)):
+                raise InputError(
+                    f"{saved.path}: the piece {piece!r} has the score {content.scores[piece]}; in "
+                    f"{self.vocabulary_file} it is {score}; {_ONE_VOCABULARY}"
+                )
+        if content.charsmap and content.charsmap != self._sentencepieces.charsmap:
+            raise InputError(
+                f"{saved.path}: has another table of replacements than {self.vocabulary_file}; "
+                f"{_ONE_VOCABULARY}"
+            )
+
+
+def read_object(folder: ModelFolder, name: str) -> Mapping[str, Any]:
+    """Returns the object in a JSON file; an empty one if there is no such file, or no object in it."""
+    if not folder.holds(name):
+        return {}
+    path = os.path.join(folder.path, name)
+    folder.check_sum(path)
+    values = files.read_json(path)
+    return values if isinstance(values, Mapping) else {}
+
+
+def read_tokenizer_json(folder: ModelFolder) -> TokenizerJson | None:
+    """Returns the `tokenizer.json` of a folder; None if there is none, or it has no model of ours."""
+    if not folder.holds(TOKENIZER_FILE):
+        return None
+    path = os.path.join(folder.path, TOKENIZER_FILE)
+    folder.check_sum(path)
+    return TokenizerJson.parse(files.read_bytes(path), path)
