@@ -76,9 +76,14 @@ def read_values(path: str) -> Any:
         raise InputError(
             f"{path}: written by albert_tf {written_by}, which is newer than this one, {__version__}"
         )
-    if own.get(_CHECKSUM) != _checksum(values):
-        raise InputError(f"{path}: is damaged or was changed; expected it as it was written")
-    return values
+    if own.get(_CHECKSUM) == _checksum(values):
+        return values
+    if renamed := _rename_labels(values):
+        return renamed
+    raise InputError(
+        f"{path}: is damaged or was changed; expected it as it was written; only the names in id2label "
+        f"may be edited; without the key '{OWN}' it is read as a model of Hugging Face's"
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,6 +160,36 @@ def replace_own(folder: str, **changes: Any) -> None:
     values = dict(read_values(os.path.join(folder, CONFIG_FILE)))
     own = {**values.pop(OWN), **changes}
     write_config(folder, values, own, own[_SHA256])
+
+
+def _rename_labels(values: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Returns the content of a config whose labels alone have other names than it was written with.
+
+    Names of labels may be edited in `id2label`, as before a model is published. Our key then gets them,
+    too. None if something else was changed, or names are missing or equal.
+    """
+    kind, id2label = values[OWN].get("kind"), values.get("id2label")
+    if not isinstance(kind, Mapping) or not isinstance(id2label, Mapping):
+        return None
+    written, names = kind.get("labels"), [*id2label.values()]
+    numbers = [str(number) for number in range(len(names))]
+    if not isinstance(written, list) or [*id2label] != numbers or len(written) != len(names):
+        return None
+    if not all(isinstance(name, str) and name for name in names) or len({*names}) < len(names):
+        return None
+    before = {
+        **values,
+        "id2label": dict(zip(numbers, written, strict=True)),
+        "label2id": {name: number for number, name in enumerate(written)},
+    }
+    if values[OWN][_CHECKSUM] != _checksum(before):
+        return None
+    return {
+        **before,
+        "id2label": id2label,
+        "label2id": {name: number for number, name in enumerate(names)},
+        OWN: {**values[OWN], "kind": {**kind, "labels": names}},
+    }
 
 
 def _has_checksum(values: Mapping[str, Any]) -> bool:

@@ -16,6 +16,7 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.conversion import write_description
 from albert_tf.errors import InputError
+from albert_tf.export.saved_models import PAIRS
 from albert_tf.export.version_folders import assets_folder, can_write_text, write_next_version
 from albert_tf.export.writers import Arrays, Exported, Predict, Written, graph_function
 from albert_tf.options.export_forms import DEFAULT_FORM, FORMS, Form, Weights, check_form
@@ -142,6 +143,13 @@ def _card_sections(
             for name, spec in named.items()
         ]
         yield "\n".join(["| | name | type |", "|---|---|---|", *rows])
+    if more := kind.optional_texts:
+        names = ", ".join(f"`{name}`" for name in more)
+        yield (
+            f"Whether the model was trained on pairs is not known. Of SavedModels for texts, the "
+            f"signature `{PAIRS}` also takes {names}. In other files that take texts, an "
+            f"empty {names} makes no pair."
+        )
     if kind.labels:
         yield "## Labels"
         yield "\n".join(f"- {label}" for label in kind.labels)

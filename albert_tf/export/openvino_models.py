@@ -39,8 +39,10 @@ def write(exported: Exported, folders: Mapping[str, str]) -> dict[str, Written]:
         store_in_bfloat16(model)
     run = compile_openvino(model, is_bfloat16)
     if kind.reads_one_sequence and isinstance(tokenizer, AlbertTokenizer):
+        # The file has one signature; an empty second text makes no pair.
+        names = (*kind.texts, *kind.optional_texts)
         model = openvino_text.add_tokenizer(
-            model, tokenizer, names=kind.texts, max_seq_length=kind.max_seq_length
+            model, tokenizer, names=names, max_seq_length=kind.max_seq_length
         )
     inputs = openvino_specs(model)
     write_openvino(model, folders["openvino"])

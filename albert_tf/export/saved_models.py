@@ -7,7 +7,7 @@ twice.
 
 import functools
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -23,6 +23,9 @@ from albert_tf.export.version_folders import assets_folder, check_saved_model
 from albert_tf.model_folder import CONFIG_FILE
 from albert_tf.tokenization import Tokenizer
 from albert_tf.tokenization.in_graph import import_tensorflow_text, make_graph_tokenizer
+
+# Names of signatures.
+SERVING, PAIRS = "serving_default", "pairs"
 
 INPUTS = ("input_ids", "input_mask", "segment_ids")
 
@@ -42,10 +45,10 @@ def ids_specs(kind: Any) -> dict[str, tf.TensorSpec]:
     return {name: tf.TensorSpec([None, *choices, None], tf.int32, name) for name in INPUTS}
 
 
-def text_specs(kind: Any) -> dict[str, tf.TensorSpec]:
+def text_specs(kind: Any, names: Sequence[str]) -> dict[str, tf.TensorSpec]:
     """Returns the inputs of a kind's text model: string (B,) each, or (B, C) for `options`."""
     shapes = {"options": (None, kind.num_choices)}
-    return {name: tf.TensorSpec(shapes.get(name, (None,)), tf.string, name) for name in kind.texts}
+    return {name: tf.TensorSpec(shapes.get(name, (None,)), tf.string, name) for name in names}
 
 
 def trace(function: Callable, **specs: tf.TensorSpec) -> tf.types.experimental.ConcreteFunction:
@@ -86,13 +89,15 @@ class IdsModel(tf.Module):
 
         specs = ids_specs(kind)
         self.predict = self.serve = trace(predict, **specs)
+        self.served = {SERVING: self.serve}
         self.predict_unchecked = trace(predict_unchecked, **specs)
 
 
 class TextModel(tf.Module):
     """Maps raw text to predictions, with an `IdsModel`; its SavedModel needs TensorFlow Text's operators.
 
-    Texts are split, truncated and joined as in training.
+    Texts are split, truncated and joined as in training. `served` has one with the texts of each
+    example and, if examples may have more, `pairs` with these, too.
     """
 
     def __init__(self, ids_model: IdsModel, kind: Any, tokenizer: Tokenizer):
@@ -100,17 +105,24 @@ class TextModel(tf.Module):
         self.weights = ids_model.weights
         self.predict_unchecked = ids_model.predict_unchecked
         self.graph_tokenizer = make_graph_tokenizer(tokenizer)
-        specs = text_specs(kind)
 
         # The closure keeps the kind out of what the module tracks.
-        def predict(**texts):
-            checked = check_rows(**{name: texts[name] for name in specs})
-            named = dict(zip(specs, checked, strict=True))
-            return kind.predict_texts(
-                self.predict_unchecked, tokenizer, self.graph_tokenizer, **named
-            )
+        def serve(names: Sequence[str]):
+            specs = text_specs(kind, names)
 
-        self.serve = trace(predict, **specs)
+            def predict(**texts):
+                checked = check_rows(**{name: texts[name] for name in specs})
+                named = dict(zip(specs, checked, strict=True))
+                return kind.predict_texts(
+                    self.predict_unchecked, tokenizer, self.graph_tokenizer, **named
+                )
+
+            return trace(predict, **specs)
+
+        self.serve = serve(kind.texts)
+        self.served = {SERVING: self.serve}
+        if kind.optional_texts:
+            self.served[PAIRS] = serve((*kind.texts, *kind.optional_texts))
 
 
 class UncheckedModel(tf.Module):

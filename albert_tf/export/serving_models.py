@@ -23,7 +23,7 @@ def write(exported: Exported, folders: Mapping[str, str]) -> dict[str, Written]:
     for name, module in modules.items():
         signature, folder = module.serve, folders[name]
         with files.explain_refusal(folder):
-            tf.saved_model.save(module, folder, signatures={"serving_default": signature})
+            tf.saved_model.save(module, folder, signatures=dict(module.served))
         written[name] = Written(
             stored_in=exported.model.compute_dtype,
             inputs=saved_models.input_specs(signature),

@@ -49,6 +49,7 @@ class Kind(abc.ABC):
 
     name: ClassVar[str]  # of the kind, and of its task with the user's own files
     texts: ClassVar[tuple[str, ...]]  # inputs of the text model
+    optional_texts: ClassVar[tuple[str, ...]] = ()  # inputs that it has in a signature of their own
     fixed_options: ClassVar[tuple[str, ...]] = ()  # that must equal those of the training
     free_options: ClassVar[tuple[str, ...]] = ()  # that may change when training resumes
     length_options: ClassVar[tuple[str, ...]] = ()  # whose default is one for `max_seq_length`

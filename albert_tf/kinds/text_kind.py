@@ -38,8 +38,13 @@ class TextKind(Kind):
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """Names of the texts of an example."""
-        return ("text_a", "text_b")[: 1 + self.pairs]
+        """Names of the texts of an example, as an exported model has to receive them."""
+        return ("text_a", "text_b")[: self._least_texts]
+
+    @property
+    def optional_texts(self) -> tuple[str, ...]:
+        """Names of the texts that an example may have in addition."""
+        return ("text_a", "text_b")[self._least_texts : 1 + self.pairs]
 
     @property
     def _least_texts(self) -> int:

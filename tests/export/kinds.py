@@ -89,12 +89,14 @@ THRESHOLDS = (0.3, 0.5, 0.6)
 TAGS = ("O", *(f"{prefix}-{label}" for label in ("LOUD", "MUTE") for prefix in "BIES"))
 SINGLE_TEXTS = Classification(labels=LABELS, **LENGTH)
 OF_NAMES = {
-    "classifier": dataclasses.replace(SINGLE_TEXTS, pairs=True),
+    "classifier": dataclasses.replace(SINGLE_TEXTS, pairs=True, task_name="classification"),
     "multiple_choice": MultipleChoice(labels=LABELS, **LENGTH, max_qa_length=9),
     "token_classifier": TokenClassification(labels=TAGS, **LENGTH, doc_stride=5),
     "embedder": Embedding(**LENGTH),
-    "multi_label": MultiLabel(labels=LABELS, thresholds=THRESHOLDS, **LENGTH, pairs=True),
-    "regressor": Regression(**LENGTH, pairs=True),
+    "multi_label": MultiLabel(
+        labels=LABELS, thresholds=THRESHOLDS, **LENGTH, pairs=True, task_name="multi_label"
+    ),
+    "regressor": Regression(**LENGTH, pairs=True, task_name="regression"),
     "simple_spans": dataclasses.replace(ANSWERS, head="simple"),
     # The threshold leaves some of the tests' questions without an answer.
     "conditional_spans": dataclasses.replace(
