@@ -35,7 +35,7 @@ def account_for(values: Any, rows: Rows, place: str = "") -> Mapping[str, Any]:
         row = rows.get(key)
         if row is None:
             raise InputError(
-                f"{place}key '{key}' is {shown(value)}, and not known: it may change what the model "
+                f"{place}key {shown(key)} is {shown(value)}, and not known: it may change what the model "
                 f"computes; expected only the keys that {Row.__module__} lists; remove it if it has no "
                 "effect"
             )
@@ -47,7 +47,7 @@ def check_value(key: str, value: Any, accepted: tuple[Any, ...] | None, place: s
     """Raises an `InputError` if a key has another value than those accepted; None accepts all."""
     if accepted is not None and value not in accepted:
         expected = " or ".join(map(_as_json, accepted))
-        raise InputError(f"{place}key '{key}' is {shown(value)}; only {expected} is supported")
+        raise InputError(f"{place}key {shown(key)} is {shown(value)}; only {expected} is supported")
 
 
 def account_for_files(folder: str, names: Iterable[str]) -> None:

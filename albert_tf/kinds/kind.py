@@ -13,6 +13,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.config import AlbertConfig
 from albert_tf.data.fine_tuning.cells import to_rows, to_tsv
 from albert_tf.data.fine_tuning.features import Features
 from albert_tf.data.fine_tuning.opened_tables import open_table, recall_columns
@@ -65,6 +66,7 @@ class Kind(abc.ABC):
     num_choices: ClassVar[int | None] = None  # C, if an example is C sequences
     # Name of what the model returns among the outputs of the exported model; see `outputs`.
     output_name: ClassVar[str] = "logits"
+    num_segments: ClassVar[int] = 1  # 2 if a sequence has a second text, which is segment 1
 
     task_name: str = ""  # the task that the model was trained on, e.g. `cola`
     # Names of the metrics. The first, of which higher values are better, selects the best checkpoint.
@@ -167,6 +169,14 @@ class Kind(abc.ABC):
     def label_names(self) -> tuple[str, ...]:
         """Names of what is predicted; by default `labels`."""
         return self.labels
+
+    def check_segments(self, config: AlbertConfig) -> None:
+        """Raises an `InputError` if an encoder has fewer segments than a sequence."""
+        if config.type_vocab_size < self.num_segments:
+            raise InputError(
+                f"type_vocab_size {config.type_vocab_size}: the model tells no second text from the "
+                f"first; expected {self.num_segments}, or single texts"
+            )
 
     @property
     def missing(self) -> str | None:

@@ -29,6 +29,8 @@ class MultipleChoice(MultipleChoiceFlags, Classification):
 
     name: ClassVar = "multiple_choice"
     texts: ClassVar = ("article", "question", "options")
+    optional_texts: ClassVar = ()
+    num_segments: ClassVar = 2
     reads_one_sequence: ClassVar = False
     length_options: ClassVar = ("max_qa_length",)
 

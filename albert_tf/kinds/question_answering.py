@@ -75,6 +75,7 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
 
     name: ClassVar = "question_answering"
     texts: ClassVar = ("question", "context")
+    num_segments: ClassVar = 2
     fixed_options: ClassVar = ("version_2_with_negative", "head", "start_n_top", "end_n_top")
     free_options: ClassVar = ("n_best_size", "max_answer_length", "null_score_diff_threshold")
     finds_spans: ClassVar = True

@@ -42,6 +42,11 @@ class TextKind(Kind):
         return ("text_a", "text_b")[: self._least_texts]
 
     @property
+    def num_segments(self) -> int:
+        """Number of segments of a sequence."""
+        return 1 + self.pairs
+
+    @property
     def optional_texts(self) -> tuple[str, ...]:
         """Names of the texts that an example may have in addition."""
         return ("text_a", "text_b")[self._least_texts : 1 + self.pairs]

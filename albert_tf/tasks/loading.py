@@ -130,6 +130,7 @@ def _load(
         else:
             model, _ = read_model(config, stored)
             kind = head_kind(stored, config, tokenizer.lower_case)
+            kind.check_segments(config)
     return kind, model, tokenizer, strategy
 
 

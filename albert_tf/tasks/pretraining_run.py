@@ -198,6 +198,10 @@ def _make_evaluator(options: PretrainingOptions, config: AlbertConfig) -> traini
     may_use_flash = options.jit_compile and not options.deterministic
     sentence_head = options.sentence_objective != "none"
     objectives = [MaskedLM(), SentenceOrder()] if sentence_head else [MaskedLM()]
+    if config.type_vocab_size < 2:
+        raise InputError(
+            f"type_vocab_size {config.type_vocab_size}: expected 2, as records have two segments"
+        )
 
     def make_model() -> AlbertPretrainer:
         encoder = AlbertEncoder(

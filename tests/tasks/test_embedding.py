@@ -208,14 +208,36 @@ DAMAGED = r"modules\.json: does not describe an embedder as expected"
         (MODULES, {"pooling_mode": "max"}, r"config\.json: has the pooling max; exp"),
         (MODULES, {"pooling_mode": ["mean", "cls"]}, "has the pooling mean, cls; expected mean or"),
         ({"type": "Transformer"}, {}, DAMAGED),
-        ([{"type": "models.Pooling"}], {}, DAMAGED),
+        ([MODULES[0], {"type": MODULES[1]["type"]}], {}, DAMAGED),
+        (
+            [MODULES[0], {"type": "own.Pooling", "path": ""}],
+            {},
+            "'Pooling'; expected .*own.Pooling",
+        ),
+        (
+            [*MODULES, MODULES[1]],
+            {"pooling_mode": "cls"},
+            "has the modules Transformer, Pooling, Po",
+        ),
+        ([MODULES[0], NORMALIZE], {}, "has the modules Transformer, Normalize; expected"),
+        (
+            [{**MODULES[0], "kwargs": ["task"]}],
+            {},
+            "key 'kwargs' is .'task'.; only .. is supported",
+        ),
+        (
+            MODULES,
+            {"pooling_mode": "cls", "colour": 3},
+            "config.json: key 'colour' is 3, and not kn",
+        ),
         (7, {}, DAMAGED),
     ],
 )
 def test_other_and_damaged_modules_are_refused(modules, pooling, message, tmp_path):
     write_modules(tmp_path, modules, pooling)
     with refused(message):
-        read_modules(ModelFolder(str(tmp_path)), 24)
+        folder = ModelFolder(str(tmp_path))
+        read_modules(folder, folder, 24, lower_case=True)
 
 
 def test_every_model_embeds(model, encoder, trained, exported, tmp_path, eagerly):

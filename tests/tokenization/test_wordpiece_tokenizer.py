@@ -1,6 +1,11 @@
+import json
+
 import pytest
+import tensorflow as tf
 
 from albert_tf.tokenization import WordPieceTokenizer
+from albert_tf.tokenization.hugging_face_tokenizer import hugging_face_files
+from albert_tf.tokenization.in_graph import make_graph_tokenizer
 from tests.helpers import refused
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -31,10 +36,17 @@ def test_ids_are_those_of_googles_code_where_hugging_faces_differ(make_tokenizer
     assert make_tokenizer([*SPECIAL, "σας", "σασ"]).tokenize("ΣΑΣ") == ["σας"]
 
 
-def test_lines_of_the_file(make_tokenizer):
-    tokenizer = make_tokenizer([*SPECIAL, "one", "one", "", " two  fields", "三"], line_end="\r\n")
-    assert tokenizer.pieces == [*SPECIAL, "one", " ", "two", "三"]
-    assert tokenizer.encode("one two 三") == [5, 7, 8]
+def test_ids_are_the_numbers_of_lines(make_tokenizer):
+    lines = [*SPECIAL, "one", "one", "", " two\tfields", "a b", "\u3000", "三", "b"]
+    tokenizer = make_tokenizer(lines, line_end="\r\n")
+    assert tokenizer.pieces == [*SPECIAL, " ", "one", " ", "two", "a b", " ", "三", "b"]
+    assert tokenizer.encode("one two 三 a b") == [6, 8, 11, 1, 12]
+    ids = make_graph_tokenizer(tokenizer)(tf.constant(["one two 三 a b"])).to_list()
+    assert ids == [[6, 8, 11, 1, 12]]
+    # The same line of a `tokenizer.json` has no piece, or one with the number of its line.
+    saved = json.loads(hugging_face_files(tokenizer, 64)["tokenizer.json"])
+    assert saved["model"]["vocab"]["三"] == 11
+    assert " " not in saved["model"]["vocab"]
 
 
 def test_special_ids_are_looked_up(make_tokenizer):

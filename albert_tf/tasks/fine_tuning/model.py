@@ -21,6 +21,7 @@ def make_evaluator(
     num_warmup_steps: int = 0,
 ) -> Evaluator:
     """Makes the model and what runs it: a `Trainer` with `--do_train`."""
+    kind.check_segments(config)
     seed, dtype = options.random_seed, options.mixed_precision
 
     def make_model() -> keras.Model:
