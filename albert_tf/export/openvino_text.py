@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from albert_tf.export.saved_models import trace
 from albert_tf.tokenization import AlbertTokenizer
+from albert_tf.tokenization.character_tables import mark_order_replacements
 from albert_tf.tokenization.graph_normalization import Replacements
 from albert_tf.tokenization.lower_case import sigma_replacements
 from albert_tf.tokenization.packing import pack_inputs
@@ -72,11 +73,14 @@ def _splitter(
         return opset15.constant(np.frombuffer(content, np.uint8)).output(0)
 
     factory = _get_factory()
+    replaced = [*mark_order_replacements(group="$")] if tokenizer.keep_accents else []
+    if tokenizer.lower_case:
+        replaced += sigma_replacements(group="$")
     charsmap = bytes_constant(compile_charsmap(tokenizer.lower_case, tokenizer.keep_accents))
     vocabulary = bytes_constant(tokenizer.vocabulary)
-    sigmas = [
+    replacements = [
         [*create_string_constant_node(pattern), *create_string_constant_node(new)]
-        for pattern, new in (sigma_replacements(group="$") if tokenizer.lower_case else ())
+        for pattern, new in replaced
     ]
 
     def split(text):
@@ -93,9 +97,9 @@ def _splitter(
                 "nmt": False,
             },
         ).outputs()
-        for sigma in sigmas:
+        for replacement in replacements:
             parts = factory.create(
-                "RegexNormalization", [*parts, *sigma], {"global_replace": True}
+                "RegexNormalization", [*parts, *replacement], {"global_replace": True}
             ).outputs()
         return factory.create(
             "SentencepieceTokenizer",

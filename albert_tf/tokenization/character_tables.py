@@ -6,7 +6,8 @@ They follow this Python's Unicode. The tokenizers in a graph and in other runtim
 import functools
 import itertools
 import sys
-from collections.abc import Callable, Iterable, Iterator
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,27 @@ def _class_member(code_point: int) -> str:
     # The libraries have no escape for code points in common, and JavaScript refuses needless escapes.
     char = chr(code_point)
     return "\\" + char if char in r"[\]^-" else char
+
+
+@functools.cache
+def combining_marks() -> Mapping[str, int]:
+    """Returns the characters with a combining class other than 0, and their classes."""
+    classes = ((char, unicodedata.combining(char)) for char in characters_of_unicode())
+    return {char: number for char, number in classes if number}
+
+
+def mark_order_replacements(group: str = "\\") -> Iterator[tuple[str, str]]:
+    r"""Yields patterns that put marks in the order of their classes, and what replaces each.
+
+    For runtimes that cannot sort. A mark that stands twice among others may remain in its place. `group`
+    comes before the number of a group: a backslash in RE2, `$` in OpenVINO.
+    """
+    marks = combining_marks()
+    *numbers, _ = sorted({*marks.values()})
+    for number in numbers:
+        later = character_class(char for char, own in marks.items() if own > number)
+        these = character_class(char for char, own in marks.items() if own == number)
+        yield f"({later}+)({these}+)", f"{group}2{group}1"
 
 
 def replace_normalizer(pattern: str, content: str) -> dict[str, Any]:

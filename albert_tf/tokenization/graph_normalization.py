@@ -5,14 +5,15 @@ its NFKD and lower-casing follow other versions of Unicode. So tables made by Py
 character becomes. Only the lower case of sigma depends on its neighbours.
 """
 
+import unicodedata
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.tokenization.character_tables import code_points, white_space
+from albert_tf.tokenization.character_tables import code_points, combining_marks, white_space
 from albert_tf.tokenization.lower_case import lower_sigmas
 from albert_tf.tokenization.normalization import normalized_characters
 from albert_tf.tokenization.sentencepiece_characters import CharacterClasses
@@ -130,7 +131,7 @@ class GraphNormalizer:
     def __init__(self, lower_case: bool, classes: CharacterClasses):
         replacements = normalized_characters(lower_case, classes.keep_accents)
         self._characters = Replacements(replacements)
-        self._lower_case = lower_case
+        self._lower_case, self._keep_accents = lower_case, classes.keep_accents
         self._known = None if classes.known is None else code_points(classes.known)
         # Characters that may leave nothing, or white space, at the end of a word.
         blank = {ord(char) for char in classes.blank}
@@ -172,6 +173,9 @@ class GraphNormalizer:
 
         replaced = self._characters.replace(values)
         characters = replaced.values
+        if self._keep_accents:
+            decomposed = _lines(characters, tf.gather(rows, replaced.origins), text)
+            characters = sort_marks(decomposed, combining_marks()).values
         rows = tf.gather(rows, replaced.origins)
         starts = tf.gather(positions, replaced.origins)
         following = tf.gather(replaced.splits, replaced.origins + 1)
@@ -238,6 +242,25 @@ def _lines(characters: tf.Tensor, rows: tf.Tensor, text: tf.Tensor) -> tf.Ragged
 def _select(mask: tf.Tensor, *arrays: tf.Tensor) -> list[tf.Tensor]:
     indices = tf.where(mask)[:, 0]
     return [tf.gather(array, indices) for array in arrays]
+
+
+def sort_marks(characters: tf.RaggedTensor, marks: Collection[str]) -> tf.RaggedTensor:
+    """Sorts each run of some combining marks in lines, int32 (B, None), by their classes, as NFD does."""
+    code_points_of_marks = code_points(marks)
+    classes = np.array(
+        [unicodedata.combining(chr(mark)) for mark in code_points_of_marks], np.int64
+    )
+    values = characters.values
+    place = tf.minimum(tf.searchsorted(code_points_of_marks, values), len(classes) - 1)
+    is_mark = tf.gather(code_points_of_marks, place) == values
+
+    def sort() -> tf.Tensor:
+        runs = tf.cumsum(tf.cast(~is_mark, tf.int64)) + characters.value_rowids()
+        keys = 256 * runs + tf.where(is_mark, tf.gather(classes, place), 0)
+        return tf.gather(values, tf.argsort(keys, stable=True))
+
+    sorted_values = tf.cond(tf.reduce_any(is_mark), sort, lambda: tf.identity(values))
+    return characters.with_values(sorted_values)
 
 
 def is_white_space(characters: tf.Tensor) -> tf.Tensor:

@@ -7,7 +7,6 @@ serves the model: all tables come from the Python that exports it.
 import functools
 import hashlib
 import types
-import unicodedata
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -15,12 +14,17 @@ import tensorflow as tf
 
 from albert_tf.errors import InputError
 from albert_tf.tokenization.bert_words import clean_text, is_accent, is_dropped, is_word
-from albert_tf.tokenization.character_tables import character_class, characters_of_unicode
+from albert_tf.tokenization.character_tables import (
+    character_class,
+    characters_of_unicode,
+    combining_marks,
+)
 from albert_tf.tokenization.graph_normalization import (
     GraphNormalizer,
     NormalizedCharacters,
     Replacements,
     places_in_rows,
+    sort_marks,
 )
 from albert_tf.tokenization.interface import Tokenizer
 from albert_tf.tokenization.lower_case import lower_sigmas
@@ -231,7 +235,7 @@ class GraphWordPieceTokenizer(tf.Module):
         replaced = self._characters.replace(characters.values)
         characters = replaced.to_ragged(characters.row_splits)
         if self._lower_case:
-            characters = _sort_marks(characters)
+            characters = sort_marks(characters, _marks_of_words())
         spaced = tf.strings.regex_replace(
             tf.strings.unicode_encode(characters, "UTF-8"), self._words, r" \1 "
         )
@@ -264,27 +268,6 @@ def _clean_characters(lower_case: bool) -> dict[int, list[int]]:
 
 
 @functools.cache
-def _marks() -> tuple[np.ndarray, np.ndarray]:
-    """Returns the combining marks that are no accents, int32 (m,), and their classes, int64 (m,)."""
-    marks = [char for char in characters_of_unicode() if unicodedata.combining(char)]
-    marks = [char for char in marks if not is_accent(char)]
-    return (
-        np.array([ord(char) for char in marks], np.int32),
-        np.array([unicodedata.combining(char) for char in marks], np.int64),
-    )
-
-
-def _sort_marks(characters: tf.RaggedTensor) -> tf.RaggedTensor:
-    """Sorts each run of combining marks by their classes, as NFD does."""
-    marks, classes = _marks()
-    values = characters.values
-    place = tf.minimum(tf.searchsorted(marks, values), len(marks) - 1)
-    is_mark = tf.gather(marks, place) == values
-
-    def sort() -> tf.Tensor:
-        runs = tf.cumsum(tf.cast(~is_mark, tf.int64)) + characters.value_rowids()
-        keys = 256 * runs + tf.where(is_mark, tf.gather(classes, place), 0)
-        return tf.gather(values, tf.argsort(keys, stable=True))
-
-    sorted_values = tf.cond(tf.reduce_any(is_mark), sort, lambda: tf.identity(values))
-    return characters.with_values(sorted_values)
+def _marks_of_words() -> frozenset[str]:
+    """Returns the combining marks that are no accents, which words keep."""
+    return frozenset(char for char in combining_marks() if not is_accent(char))

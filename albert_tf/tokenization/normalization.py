@@ -22,13 +22,15 @@ def normalize_text(text: str, lower_case: bool, keep_accents: bool = False) -> s
 
     White space is trimmed and each run of it becomes one space; characters are decomposed (NFKD) and
     combining marks dropped, even if case is kept; then letters become lower-case. A decomposition can add
-    spaces ("¨" is a space and a mark); SentencePiece collapses those itself. With `keep_accents`, it
-    composes characters as its vocabulary says, and they are not decomposed.
+    spaces ("¨" is a space and a mark); SentencePiece collapses those itself.
+
+    With `keep_accents`, characters are decomposed canonically (NFD), so that all spellings of a letter
+    with marks are one, and SentencePiece composes them by the table of its vocabulary.
     """
     text = " ".join(text.split())
     if not text.isascii():
         text = _LONE_SURROGATE.sub(_REPLACEMENT_CHARACTER, text)
-        text = text if keep_accents else _strip_marks(text)
+        text = unicodedata.normalize("NFD", text) if keep_accents else _strip_marks(text)
     return to_lower(text) if lower_case else text
 
 

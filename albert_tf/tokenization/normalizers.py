@@ -4,13 +4,12 @@
 """
 
 import base64
-import unicodedata
 from collections.abc import Iterator
 from typing import Any
 
 from albert_tf.tokenization.character_tables import (
     character_class,
-    characters_of_unicode,
+    combining_marks,
     replace_normalizer,
     white_space,
 )
@@ -29,8 +28,7 @@ def sentencepiece_normalizers(
     yield _spaces()
     if not keep_accents:
         yield {"type": "NFKD"}
-        marks = filter(unicodedata.combining, characters_of_unicode())
-        yield replace_normalizer(character_class(marks), "")
+        yield replace_normalizer(character_class(combining_marks()), "")
     if lower_case:
         yield from lower_case_normalizers()
     if charsmap:

@@ -1,5 +1,10 @@
-"""Notes in the file of a SentencePiece model: whether its text keeps accents, and its marked pieces."""
+"""What the file of a SentencePiece model says of accents: that texts keep them, how to compose them."""
 
+import functools
+import sys
+import unicodedata
+
+import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 
 # The end of the name of the model's normalizer.
@@ -17,3 +22,16 @@ def mark_accents(model: bytes) -> bytes:
     proto = sentencepiece_model_pb2.ModelProto.FromString(model)
     proto.normalizer_spec.name += _KEEPS_ACCENTS
     return proto.SerializeToString()
+
+
+@functools.cache
+def composing_charsmap() -> bytes:
+    """Returns a table of replacements that composes characters, for a vocabulary that has none."""
+    composed = (chr(code_point) for code_point in range(sys.maxunicode + 1))
+    rules = [
+        (unicodedata.normalize("NFD", char), char)
+        for char in composed
+        if unicodedata.is_normalized("NFC", char) and not unicodedata.is_normalized("NFD", char)
+    ]
+    spec = sentencepiece.SentencePieceNormalizer(norm_map=rules).serialized_normalizer_spec()
+    return sentencepiece_model_pb2.NormalizerSpec.FromString(spec).precompiled_charsmap

@@ -31,7 +31,7 @@ from albert_tf.known_files import (
     WORDPIECE,
 )
 from albert_tf.tokenization.normalizers import sentencepiece_normalizers, wordpiece_normalizers
-from albert_tf.tokenization.sentencepiece_models import mark_accents
+from albert_tf.tokenization.sentencepiece_models import composing_charsmap, mark_accents
 
 # The models that we have, and the flag that names each.
 _KINDS = {"Unigram": "--spm_model_file", "WordPiece": "--vocab_file"}
@@ -39,6 +39,7 @@ _KINDS = {"Unigram": "--spm_model_file", "WordPiece": "--vocab_file"}
 _NORMALIZERS = ("NFKD", "StripAccents", "Lowercase", "NFC", "Precompiled", "Strip")
 # The replacements in the ALBERT tokenizers of transformers, of which ours needs none.
 _REPLACEMENTS = ({"String": "``"}, {"String": "''"}, {"Regex": " {2,}"})
+_MAX_PIECES = 10_000_000
 # The roles of the pieces that begin and end a text, whose ids `Tokenizer` finds by name.
 _BEGIN, _END = "[CLS]", "[SEP]"
 
@@ -67,7 +68,7 @@ class TokenizerJson:
         except ValueError:
             return None
         model = values.get("model")
-        is_ours = isinstance(model, Mapping) and model.get("type") in _KINDS
+        is_ours = isinstance(model, Mapping) and str(model.get("type")) in _KINDS
         return cls(path, values) if is_ours else None
 
     @property
@@ -122,9 +123,12 @@ class TokenizerJson:
             if not self.is_wordpiece:
                 return [piece for piece, _ in vocabulary]
             by_id = {id_: piece for piece, id_ in vocabulary.items()}
-            if len(by_id) == len(vocabulary):
+            if len(by_id) == len(vocabulary) and min(by_id) >= 0 and max(by_id) < _MAX_PIECES:
                 return [by_id.get(id_, "") for id_ in range(max(by_id) + 1)]
-        raise InputError(f"{self.path}: vocab gives one id to two pieces; expected different ones")
+        raise InputError(
+            f"{self.path}: vocab gives an id to two pieces, or one that cannot be; expected an id from 0 to "
+            f"{_MAX_PIECES} of its own for each piece"
+        )
 
     def to_vocabulary(self) -> bytes:
         """Returns the content of a `vocab.txt` with the pieces of a WordPiece vocabulary."""
@@ -137,20 +141,21 @@ class TokenizerJson:
         model = sentencepiece_model_pb2.ModelProto()
         with self._described():
             kinds = {
-                token["content"]: _PieceType.CONTROL
-                if token["special"]
-                else _PieceType.USER_DEFINED
+                token["content"]: (
+                    _PieceType.CONTROL if token["special"] else _PieceType.USER_DEFINED
+                )
                 for token in self.values.get("added_tokens") or ()
             }
             unk_id = self.values["model"]["unk_id"]
             for id_, (piece, score) in enumerate(self.values["model"]["vocab"]):
                 kind = _PieceType.UNKNOWN if id_ == unk_id else kinds.get(piece, _PieceType.NORMAL)
                 model.pieces.add(piece=piece, score=score, type=kind)
-        trainer = model.trainer_spec
-        trainer.model_type = trainer.UNIGRAM
-        trainer.vocab_size, trainer.unk_id = len(model.pieces), unk_id
-        trainer.bos_id = trainer.eos_id = trainer.pad_id = -1
-        if charsmap := self.charsmap:
+            trainer = model.trainer_spec
+            trainer.model_type = trainer.UNIGRAM
+            trainer.vocab_size, trainer.unk_id = len(model.pieces), unk_id
+            trainer.bos_id = trainer.eos_id = trainer.pad_id = -1
+        # Text with accents is decomposed before it is split.
+        if charsmap := self.charsmap or (composing_charsmap() if self.keep_accents else b""):
             model.normalizer_spec.precompiled_charsmap = charsmap
         content = model.SerializeToString()
         return mark_accents(content) if self.keep_accents else content
@@ -158,8 +163,9 @@ class TokenizerJson:
     @property
     def charsmap(self) -> bytes:
         """SentencePiece's table of replacements; empty if there is none."""
-        encoded = [one["precompiled_charsmap"] for one in self._of_type("Precompiled")]
-        return base64.b64decode(encoded[0] or "") if encoded else b""
+        with self._described():
+            encoded = [one["precompiled_charsmap"] for one in self._of_type("Precompiled")]
+            return base64.b64decode(encoded[0] or "") if encoded else b""
 
     def _of_type(self, name: str) -> list[Mapping[str, Any]]:
         return [one for one in self._normalizers if one["type"] == name]

@@ -138,8 +138,9 @@ class TokenizerSettings:
         if (name := values.get("tokenizer_class")) is not None:
             check_value("tokenizer_class", name, (*of_vocabulary, *GENERIC_CLASSES), f"{path}: ")
         lower_case = values.get("do_lower_case")
-        if not isinstance(lower_case, bool):
+        if lower_case is None:
             lower_case = saved is None or saved.lower_case
+        check_value("do_lower_case", lower_case, (True, False), f"{path}: ")
         self._check_same_rules(lower_case)
         if saved:
             saved.check_rules()
@@ -182,11 +183,13 @@ class TokenizerSettings:
         for name, key, token, id_ in self._tokens():
             if isinstance(token, Mapping):  # with its flags
                 token = token.get("content")
-            if self._own_tokens.get(token) is None or id_ not in (None, self._own_tokens[token]):
+            known = self._own_tokens.get(token) if isinstance(token, str) else None
+            if known is None or id_ not in (None, known):
                 number = "" if id_ is None else f" with the id {id_}"
                 raise InputError(
                     f"{self._path(name)}: {key} has the token {shown(token)}{number}, which is no "
-                    f"special piece of {os.path.basename(self.vocabulary_file)}; expected no added tokens"
+                    f"special piece of {os.path.basename(self.vocabulary_file)}; added tokens are not "
+                    "supported"
                 )
         names = WORDPIECE if self.is_wordpiece else SENTENCEPIECE
         for name, values in self._descriptions():
@@ -208,18 +211,30 @@ class TokenizerSettings:
         for name, values in self._descriptions():
             for key in ("bos_token", "eos_token"):
                 if values.get(key) is not None:
-                    yield name, key, values[key], None
+                    yield name, f"key '{key}'", values[key], None
             for key in _TOKEN_LISTS:
-                listed = values.get(key) or ()
-                for token in listed.values() if isinstance(listed, Mapping) else listed:
-                    yield name, key, token, None
-            for id_, token in (values.get("added_tokens_decoder") or {}).items():
-                yield name, "added_tokens_decoder", token, int(id_)
+                listed = values.get(key) or []
+                if isinstance(listed, Mapping):
+                    listed = [*listed.values()]
+                if not isinstance(listed, list):
+                    raise InputError(
+                        f"{self._path(name)}: key '{key}' is {shown(listed)}; expected a list of tokens"
+                    )
+                for token in listed:
+                    yield name, f"key '{key}'", token, None
+            by_id = values.get("added_tokens_decoder") or {}
+            if not isinstance(by_id, Mapping) or not all(map(str.isdecimal, by_id)):
+                raise InputError(
+                    f"{self._path(name)}: key 'added_tokens_decoder' is {shown(by_id)}; expected tokens by "
+                    "their ids"
+                )
+            for id_, token in by_id.items():
+                yield name, "key 'added_tokens_decoder'", token, int(id_)
         for token, id_ in read_object(self.folder, _ADDED_TOKENS_FILE).items():
             yield _ADDED_TOKENS_FILE, "the file", token, id_
         if self._json:
             for token, id_ in self._json.added_tokens.items():
-                yield TOKENIZER_FILE, "added_tokens", token, id_
+                yield TOKENIZER_FILE, "key 'added_tokens'", token, id_
 
     def _check_same_pieces(self, saved: TokenizerJson) -> None:
         """Checks that a vocabulary and the `tokenizer.json` beside it have the same pieces."""
@@ -251,7 +266,7 @@ class TokenizerSettings:
                     f"{saved.path}: the piece {piece!r} has the score {content.scores[piece]}; in "
                     f"{self.vocabulary_file} it is {score}; {_ONE_VOCABULARY}"
                 )
-        if content.charsmap and content.charsmap != self._sentencepieces.charsmap:
+        if saved.charsmap and saved.charsmap != self._sentencepieces.charsmap:
             raise InputError(
                 f"{saved.path}: has another table of replacements than {self.vocabulary_file}; "
                 f"{_ONE_VOCABULARY}"

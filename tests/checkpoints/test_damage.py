@@ -13,7 +13,7 @@ import tensorflow as tf
 import albert_tf
 from albert_tf.checkpoints.hugging_face_reader import is_folder
 from albert_tf.checkpoints.loading import load_checkpoint
-from albert_tf.conversion import load_model, save_model
+from albert_tf.conversion import architecture_of, load_model, save_model
 from albert_tf.errors import InputError
 from albert_tf.kinds import Classification
 from albert_tf.model_folder import ModelFolder
@@ -22,6 +22,7 @@ from albert_tf.tokenization import AlbertTokenizer
 from albert_tf.tokenization.hugging_face_tokenizer import tokenizer_files
 from albert_tf.tokenization.vocabulary_files import find_vocabulary
 from tests.checkpoints.layouts import (
+    ARCHITECTURES,
     KERAS_HUB_CONFIG,
     brightmart_pretrainer,
     config_of,
@@ -349,17 +350,25 @@ def test_another_config_of_keras_hub(tmp_path):
         AlbertEncoder.from_preset(path)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"architectures": ["AlbertForNextSentencePrediction"]}, "architecture .* is not one of A"),
-        ({"architectures": None}, "architecture None is not one of AlbertM"),
-    ],
-)
-def test_architectures_that_we_do_not_have(tmp_path, changes, message):
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_config_without_architectures_is_of_what_the_tensors_are(tmp_path, architecture, capsys):
+    folder = write_folder(tmp_path / "theirs", architecture, architectures=None)
+    config = config_of(architecture)
+    if architecture.endswith("ForMultipleChoice"):
+        with refused("has no architectures, and its head has one output, as regressions and mult"):
+            load_model(config, folder)
+        return
+    model, _ = load_model(config, folder)
+    assert architecture_of(model) == architecture
+    said = capsys.readouterr().err
+    assert (f"no architectures; read as {architecture}" in said) == ("For" in architecture)
+
+
+def test_architectures_that_we_do_not_have(tmp_path):
+    changes = {"architectures": ["AlbertForNextSentencePrediction"]}
     folder = write_folder(tmp_path / "theirs", "AlbertForQuestionAnswering", **changes)
     config = config_of("AlbertForQuestionAnswering")
-    with refused(f"config.json: {message}"):
+    with refused("config.json: architecture .* is not one of A"):
         load_model(config, folder)
     # Its encoder is like any other's.
     report = load_checkpoint(AlbertEncoder(config), folder)
