@@ -225,8 +225,8 @@ class TokenizerSettings:
             by_id = values.get("added_tokens_decoder") or {}
             if not isinstance(by_id, Mapping) or not all(map(str.isdecimal, by_id)):
                 raise InputError(
-                    f"{self._path(name)}: key 'added_tokens_decoder' is {shown(by_id)}; expected tokens by "
-                    "their ids"
+                    f"{self._path(name)}: key 'added_tokens_decoder' is {shown(by_id)}; expected tokens "
+                    "by their ids"
                 )
             for id_, token in by_id.items():
                 yield name, "key 'added_tokens_decoder'", token, int(id_)
