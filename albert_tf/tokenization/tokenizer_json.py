@@ -126,8 +126,8 @@ class TokenizerJson:
             if len(by_id) == len(vocabulary) and min(by_id) >= 0 and max(by_id) < _MAX_PIECES:
                 return [by_id.get(id_, "") for id_ in range(max(by_id) + 1)]
         raise InputError(
-            f"{self.path}: vocab gives one id to two pieces, or one that cannot be; expected an id of its "
-            f"own, from 0 to {_MAX_PIECES}, for each piece"
+            f"{self.path}: vocab gives one id to two pieces, or one that cannot be; expected an id of "
+            f"its own, from 0 to {_MAX_PIECES}, for each piece"
         )
 
     def to_vocabulary(self) -> bytes:

@@ -198,6 +198,48 @@ def test_folders_of_sentence_transformers_say_how(pooling, key, file, model, fol
         albert_tf.load(sentences)
 
 
+FAMILIES = ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
+
+
+@pytest.fixture
+def sentences(folder, tmp_path):
+    """A folder of sentence-transformers with the mean as its embedding."""
+    sentences = shutil.copytree(folder, tmp_path / "sentences")
+    write_modules(sentences, MODULES, {"pooling_mode_mean_tokens": True})
+    return sentences
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_any_name_of_the_file_with_the_length_is_known(sentences, family):
+    path = sentences / f"sentence_{family}_config.json"
+    path.write_text('{"max_seq_length": 9, "do_lower_case": true}')
+    folder = ModelFolder(str(sentences))
+    assert read_modules(folder, folder, 24, lower_case=True)["max_seq_length"] == 9
+    with refused(rf"{path.name}: key 'do_lower_case' is true, and the tokenizer keeps case"):
+        read_modules(folder, folder, 24, lower_case=False)
+    path.write_text('{"max_seq_length": "9"}')
+    with refused(rf"{path.name}: key 'max_seq_length' is '9'; expected a number of pieces"):
+        read_modules(folder, folder, 24, lower_case=True)
+    path.write_text('{"max_seq_length": 9, "query_length": 8}')
+    with refused(rf"{path.name}: key 'query_length' is 8; only null is supported"):
+        read_modules(folder, folder, 24, lower_case=True)
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_the_first_layout_of_sentence_transformers(model, sentences):
+    inner = sentences / "0_Transformer"
+    inner.mkdir()
+    for path in [*sentences.iterdir()]:
+        if path.is_file() and path.name != "modules.json":
+            path.rename(inner / path.name)
+    (sentences / "config.json").write_text('{"__version__": "0.3.0"}')
+    (inner / "sentence_bert_config.json").write_text('{"max_seq_length": 9}')
+    modules = [{**MODULES[0], "path": "0_Transformer"}, MODULES[1]]
+    (sentences / "modules.json").write_text(json.dumps(modules))
+    expected = model.embed(TEXTS, max_seq_length=9)
+    np.testing.assert_array_equal(albert_tf.load(sentences).embed(TEXTS), expected)
+
+
 DAMAGED = r"modules\.json: does not describe an embedder as expected"
 
 

@@ -230,6 +230,18 @@ def test_other_hugging_face_folders(loaded, write_hugging_face, tmp_path, eagerl
         load(tagger)
     load(encoder)
     folder = tmp_path / "hugging_face"
+    change_json(folder / "config.json", colour=3)
+    with refused(r"config\.json: key 'colour' is 3, and not known: it may change what the"):
+        albert_tf.load(folder)
+    change_json(folder / "config.json", colour=None)
+    (folder / "adapter_config.json").write_text("{}")
+    with refused(r"adapter_config\.json: not supported: PEFT adds their weights to the mo"):
+        albert_tf.load(folder)
+    (folder / "adapter_config.json").unlink()
+    (folder / "added_tokens.json").write_text('{"covid": 250}')
+    with refused(r"added_tokens\.json: the file has the token 'covid' with the id 250, which"):
+        albert_tf.load(folder)
+    (folder / "added_tokens.json").unlink()
     (folder / "tokenizer_config.json").write_text('{"keep_accents": true}')
     with refused(r"key 'keep_accents' is True; with do_lower_case True on"):
         albert_tf.load(folder)
@@ -241,6 +253,23 @@ def test_other_hugging_face_folders(loaded, write_hugging_face, tmp_path, eagerl
     tokenizer = albert_tf.WordPieceTokenizer(write_wordpiece(tmp_path / "vocab.txt", []))
     with refused(r"vocab\.txt has 5 pieces; .*config\.json says vocab"):
         albert_tf.load(folder, tokenizer=tokenizer)
+
+
+def test_labels_may_be_renamed_in_the_config(loaded, classifier, eagerly):
+    path = classifier / "best" / "config.json"
+    written = json.loads(path.read_text())
+    change_json(path, id2label={"0": "FAUNA", "1": "FLORA"})
+    renamed = albert_tf.load(classifier)
+    assert renamed.labels == ("FAUNA", "FLORA")
+    texts = ["the old cat"], ["a rose"]
+    expected = loaded.predict(*texts).probabilities
+    np.testing.assert_array_equal(renamed.predict(*texts).probabilities, expected)
+    others = {"id2label": {"0": "FAUNA"}}, {"id2label": {"0": "A", "1": "A"}}, {"vocab_size": 3}
+    for changes in others:
+        path.write_text(json.dumps(written))
+        change_json(path, **changes)
+        with refused("was changed; expected it as it was written; only the names in id2label may"):
+            albert_tf.load(classifier)
 
 
 def test_trained_folder_without_its_vocabulary(loaded, classifier, tmp_path, eagerly):

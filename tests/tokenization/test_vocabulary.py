@@ -4,9 +4,11 @@ import unicodedata
 
 import pytest
 import sentencepiece
+import tensorflow as tf
 
 from albert_tf.tokenization import AlbertTokenizer, train_vocabulary
 from albert_tf.tokenization.hugging_face_tokenizer import hugging_face_files
+from albert_tf.tokenization.in_graph import make_graph_tokenizer
 from tests.helpers import refused
 from tests.tokenization.conftest import make_sentences
 
@@ -50,6 +52,58 @@ def test_text_is_normalised_before_training(model_file, lower_case):
     train_vocabulary(["Éa É b\n"] * 5, str(model_file), vocab_size=17, lower_case=lower_case)
     letters = {"e" if lower_case else "E", "a", "b"}
     assert set(AlbertTokenizer(str(model_file)).pieces[13:]) == {"▁", *letters}
+
+
+SPELLINGS = [
+    *("e\u0301\u0323 café", "e\u0323\u0301", "ê\u0301", "tiê\u0301ng Viê\u0323t", "a\u0302\u0323"),
+    *(
+        "क\u094d\u093c",
+        "ハ\u309a\u3099",
+        "\u0621\u0651\u0650",
+        "ש\u05c1\u05bc",
+        "o\u0304\u0328",
+        "가",
+    ),
+]
+
+
+@pytest.mark.parametrize("lower_case", [True, False])
+def test_all_spellings_of_a_letter_are_one(accents_file, lower_case):
+    tokenizer = AlbertTokenizer(accents_file, lower_case)
+    split = make_graph_tokenizer(tokenizer).tokenize_with_offsets
+    for text in SPELLINGS:
+        forms = [text, *(unicodedata.normalize(form, text) for form in ("NFC", "NFD"))]
+        ids = tokenizer.encode_batch(forms)
+        assert ids[0] == ids[1] == ids[2], text
+        received = split(tf.constant(forms))
+        assert received.ids.to_list() == ids
+        for form, starts, ends in zip(
+            forms, received.starts.to_list(), received.ends.to_list(), strict=True
+        ):
+            spans = list(zip(starts, ends, strict=True))
+            assert tokenizer.encode_with_offsets(form) == (ids[0], spans)
+
+
+def test_tokenizers_agree_on_spellings(accents_file):
+    tokenizers = pytest.importorskip("tokenizers", reason="needs the group parity: tokenizers")
+    tokenizer = AlbertTokenizer(accents_file)
+    content = hugging_face_files(tokenizer, 64)["tokenizer.json"].decode()
+    theirs = tokenizers.Tokenizer.from_str(content).encode_batch(
+        SPELLINGS, add_special_tokens=False
+    )
+    assert [one.ids for one in theirs] == tokenizer.encode_batch(SPELLINGS)
+
+
+def test_a_folder_may_say_that_its_vocabulary_keeps_accents(
+    accents_file, small_model_file, tmp_path
+):
+    (tmp_path / "tokenizer_config.json").write_text('{"keep_accents": true}')
+    for source in (accents_file, small_model_file):
+        (tmp_path / "spiece.model").write_bytes(pathlib.Path(source).read_bytes())
+        if source == accents_file:
+            assert AlbertTokenizer.from_preset(tmp_path).keep_accents
+    with refused(r"key 'keep_accents' is True; with do_lower_case True only False is supported"):
+        AlbertTokenizer.from_preset(tmp_path)
 
 
 def test_a_vocabulary_says_that_it_keeps_accents(accents_file, small_tokenizer, tmp_path):
