@@ -82,6 +82,9 @@ CONFIG: Rows = {
     **_rows(
         "decoders are not supported", "is_decoder is_encoder_decoder add_cross_attention", False
     ),
+    **_rows("tokens attend to both sides", "is_causal", False),
+    **_rows("tokens attend to both sides", "use_bidirectional_attention", True),
+    **_rows("other embeddings of positions are not supported", "rope_scaling rope_parameters", {}),
     **_rows("heads cannot be left out", "pruned_heads", {}),
     **_rows("quantized weights are not supported", "quantization_config", None),
     **_rows("layers have one config", "per_layer_config", {}),
@@ -106,8 +109,9 @@ CONFIG: Rows = {
     **_rows("the length of id2label", "_num_labels"),
     **_rows(
         "notes about the origin",
-        "_name_or_path name_or_path transformers_version finetuning_task _commit_hash "
-        "export_model_type transformers.js_config language model_name",
+        "_name_or_path name_or_path model_name_or_path transformers_version finetuning_task _commit_hash "
+        "export_model_type transformers.js_config language languages model_name tokenizer_name name "
+        "description author license tags version revision task task_name run_name total_flos",
     ),
     **_rows("weights are read in any type, and computed with in float32", "torch_dtype dtype"),
     **_rows(
@@ -115,12 +119,15 @@ CONFIG: Rows = {
         "use_cache gradient_checkpointing chunk_size_feed_forward torchscript use_bfloat16 output_past "
         "attn_implementation _attn_implementation _attn_implementation_internal "
         "_attn_implementation_autoset _flash_attn_2_enabled use_flash_attn memory_efficient_gradients "
-        "xla_device tie_encoder_decoder tie_last_hidden_states cross_attention_hidden_size",
+        "xla_device tie_encoder_decoder tie_last_hidden_states cross_attention_hidden_size "
+        "experts_implementation fused_bias_fc fused_mlp unpad_inputs use_memory_efficient_attention "
+        "use_sdpa use_xla neuron",
     ),
     **_rows(
         "selects what `transformers` returns beside the outputs",
         "output_hidden_states output_attentions return_dict use_return_dict return_all_scores "
-        "_output_attentions output_scores return_dict_in_generate",
+        "_output_attentions output_scores output_logits return_dict_in_generate "
+        "keys_to_ignore_at_inference",
     ),
     **_rows(
         "of the training", "tf_legacy_loss loss_type label_smoothing_factor initializer_factor"
@@ -136,7 +143,20 @@ CONFIG: Rows = {
         "temperature top_k top_p typical_p repetition_penalty length_penalty no_repeat_ngram_size "
         "encoder_no_repeat_ngram_size bad_words_ids num_return_sequences remove_invalid_values "
         "forced_bos_token_id forced_eos_token_id exponential_decay_length_penalty suppress_tokens "
-        "begin_suppress_tokens decoder_start_token_id prefix renormalize_logits max_new_tokens",
+        "begin_suppress_tokens decoder_start_token_id prefix renormalize_logits max_new_tokens "
+        "min_new_tokens min_p top_h epsilon_cutoff eta_cutoff penalty_alpha encoder_repetition_penalty "
+        "max_time stop_strings constraints force_words_ids sequence_bias guidance_scale low_memory "
+        "token_healing watermarking_config dola_layers is_assistant num_assistant_tokens "
+        "num_assistant_tokens_schedule assistant_confidence_threshold assistant_early_exit "
+        "assistant_ensemble_weight assistant_lookbehind target_lookbehind prompt_lookup_num_tokens "
+        "max_matching_ngram_size speculation_type use_mtp cache_config cache_implementation "
+        "max_cache_len compile_config disable_compile continuous_batching_config prefill_chunk_size",
+    ),
+    **_rows(
+        "of other models, whose keys BERT's and ALBERT's code does not read",
+        "summary_activation summary_first_dropout summary_last_dropout summary_type summary_use_proj "
+        "layerdrop layer_norm_epsilon max_2d_position_embeddings embedding_dim emb_size cell structure "
+        "pre_trained training classifiers_size adapters label_smoothing",
     ),
 }
 
@@ -171,13 +191,21 @@ TOKENIZER_CONFIG: Rows = {
     **_rows("words are split into pieces of words", "subword_tokenizer_type", "wordpiece"),
     **_rows("runs of white space are one space", "remove_space", True),
     **_rows("a text begins with a word mark", "add_prefix_space", True),
+    **_rows("control characters are dropped", "clean_text", True),
     **_rows("texts are split in the one most probable way", "sp_model_kwargs", {}),
     **_rows("the mark of pieces that continue a word", "wordpieces_prefix", "##"),
-    **_rows("special pieces begin and end a text", "add_bos_token add_eos_token", True),
+    **_rows(
+        "special pieces begin and end a text",
+        "add_bos_token add_eos_token add_special_tokens",
+        True,
+    ),
     **_rows("the options of other word tokenizers", "mecab_kwargs sudachi_kwargs jumanpp_kwargs"),
     **_rows("special pieces in a text are text to our tokenizers", "split_special_tokens"),
     **_rows("padding is masked", "padding_side pad_to_multiple_of pad_token_type_id"),
-    **_rows("the call says how long texts are treated", "truncation_strategy stride max_length"),
+    **_rows(
+        "the call says how long texts are treated",
+        "truncation truncation_strategy stride max_length",
+    ),
     **_rows(
         "the call says how short texts are treated", "padding padding_strategy pad_to_max_length"
     ),
@@ -185,15 +213,22 @@ TOKENIZER_CONFIG: Rows = {
         "of text that is made of ids", "clean_up_tokenization_spaces spaces_between_special_tokens"
     ),
     **_rows("the offsets of pieces", "trim_offsets"),
-    **_rows("the encoder has its own inputs", "model_input_names return_tensors"),
-    **_rows("of the generation of text", "chat_template"),
+    **_rows(
+        "the encoder has its own inputs",
+        "model_input_names return_tensors return_attention_mask return_token_type_ids",
+    ),
+    **_rows(
+        "of the generation of text",
+        "chat_template chat_control_tokens response_schema response_template use_default_system_prompt",
+    ),
     **_rows("another name of the longest text, which embedders note elsewhere", "max_len"),
     **_rows(
         "notes about the origin",
         "name_or_path tokenizer_file vocab_file full_tokenizer_file special_tokens_map_file "
         "processor_class use_fast from_slow legacy trust_remote_code backend is_local local_files_only "
         "init_inputs cache_dir device_map spm_precompiled_charsmap _spm_precompiled_charsmap "
-        "transformers_version model_specific_special_tokens",
+        "transformers_version model_specific_special_tokens model_type tokenizer_type torch_dtype "
+        "do_lower_case_file errors files_loaded fix_mistral_regex verbose",
     ),
 }
 
@@ -258,7 +293,7 @@ TRANSFORMER: Rows = {
     **_rows("all texts are treated alike", "query_length document_length query_expansion", None),
     **_rows("the tokenizer of another folder", "tokenizer_name_or_path", None),
     **_rows("saves time, with the same numbers", "unpad_inputs"),
-    **_rows("a note about the origin", "cache_dir"),
+    **_rows("notes about the origin", "cache_dir model_name_or_path"),
 }
 POOLING: Rows = {
     **_rows(
