@@ -91,7 +91,9 @@ def explain_refusal(path: str) -> Iterator[None]:
 
 def _finished_name(name: str) -> str:
     """Returns the name that the user gave to what has another one until it is complete."""
-    return _WRITER.sub("", name).removesuffix(INCOMPLETE)
+    while _WRITER.search(name):  # what is written within an unfinished folder has two endings
+        name = _WRITER.sub("", name)
+    return name.removesuffix(INCOMPLETE)
 
 
 def _stem(path: str) -> str:
