@@ -92,12 +92,6 @@ CONFIG: Rows = {
     **_rows("of tasks of `transformers`, whose options they replace", "task_specific_params", {}),
     **_rows("another function of the logits", "function_to_apply", None),
     **_rows(
-        "a cross-encoder's scores are logits here",
-        "sbert_ce_default_activation_function",
-        "torch.nn.modules.linear.Identity",
-    ),
-    **_rows("of a cross-encoder, see `CROSS_ENCODER`", "sentence_transformers"),
-    **_rows(
         "texts are split by the rules of this class",
         "tokenizer_class",
         *SENTENCEPIECE_CLASSES,
@@ -105,6 +99,10 @@ CONFIG: Rows = {
         *GENERIC_CLASSES,
     ),
     # What no output depends on.
+    **_rows(
+        "functions of a cross-encoder's scores, which are logits here, as docs/fidelity.md says",
+        "sentence_transformers sbert_ce_default_activation_function",
+    ),
     **_rows("the inverse of id2label", "label2id"),
     **_rows("the length of id2label", "_num_labels"),
     **_rows(
@@ -157,16 +155,6 @@ CONFIG: Rows = {
         "summary_activation summary_first_dropout summary_last_dropout summary_type summary_use_proj "
         "layerdrop layer_norm_epsilon max_2d_position_embeddings embedding_dim emb_size cell structure "
         "pre_trained training classifiers_size adapters label_smoothing",
-    ),
-}
-
-# One object of `config.json`, which versions 4 and 5 of sentence-transformers write for cross-encoders.
-CROSS_ENCODER: Rows = {
-    **_rows("a note about the origin", "version"),
-    **_rows(
-        "a cross-encoder's scores are logits here",
-        "activation_fn",
-        "torch.nn.modules.linear.Identity",
     ),
 }
 

@@ -17,7 +17,7 @@ from albert_tf.checkpoints.names import grouped_config, make_layout, read_rows
 from albert_tf.checkpoints.tensors import Layout, stored_by_path
 from albert_tf.config import LAYER_NORM_EPSILON, AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.known_files import CONFIG, CROSS_ENCODER
+from albert_tf.known_files import CONFIG
 from albert_tf.model_folder import OWN
 
 ModelType = Literal["albert", "bert", "albert_tf"]
@@ -115,9 +115,6 @@ class HuggingFaceConfig:
         if received not in get_args(ModelType):
             raise InputError(f"is of a model_type {received!r}; expected 'albert' or 'bert'")
         account_for(values, CONFIG)
-        account_for(
-            values.get("sentence_transformers") or {}, CROSS_ENCODER, "sentence_transformers"
-        )
         for key, (is_valid, expected) in _HEAD_KEYS.items():
             value = values.get(key)
             if value is not None and not is_valid(value):

@@ -49,10 +49,6 @@ GROUPS = {"num_hidden_layers": 23, "num_hidden_groups": 23}
         ({"id2label": {"0": [1]}}, "key 'id2label' is .*; expected an object with a label"),
         ({"colour": 3}, "key 'colour' is 3, and not known: it may change what the model computes"),
         ({"auto_map": {"AutoModel": "m.M"}}, "key 'auto_map' is .*; only {} is supported"),
-        (
-            {"sentence_transformers": {"activation_fn": "torch.nn.Sigmoid"}},
-            "sentence_transf.* only ",
-        ),
         ({"problem_type": "ranking"}, "key 'problem_type' is 'ranking'; expected one of single_"),
         ({"layer_norm_eps": 1e-5}, "key 'layer_norm_eps' is 1e-05; only 1e-12 is supported"),
         ({"position_embedding_type": "relative_key"}, ".*'relative_key'; only 'absolute' is sup"),

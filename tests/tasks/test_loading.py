@@ -16,6 +16,7 @@ import signal
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import albert_tf
 from albert_tf import files
@@ -255,6 +256,33 @@ def test_other_hugging_face_folders(loaded, write_hugging_face, tmp_path, eagerl
     tokenizer = albert_tf.WordPieceTokenizer(write_wordpiece(tmp_path / "vocab.txt", []))
     with refused(r"vocab\.txt has 5 pieces; .*config\.json says vocab"):
         albert_tf.load(folder, tokenizer=tokenizer)
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_models_of_others_do_not_ask_for_a_second_text(loaded, write_hugging_face, tmp_path):
+    encoder = loaded.model.encoder
+    theirs = albert_tf.load(write_hugging_face(albert_tf.AlbertClassifier(encoder, 2)))
+    signatures = tf.saved_model.load(theirs.export(str(tmp_path / "exported"))["text"]).signatures
+    for name, texts in (("serving_default", (["a rose"],)), ("pairs", (["a rose"], ["the cat"]))):
+        named = dict(zip(("text_a", "text_b"), map(tf.constant, texts), strict=False))
+        received = signatures[name](**named)["probabilities"]
+        expected = theirs.predict(*texts).probabilities
+        np.testing.assert_allclose(received, expected, rtol=0, atol=1e-6)
+
+
+def test_pairs_need_two_segments(loaded, write_hugging_face):
+    config = dataclasses.replace(loaded.model.config, type_vocab_size=1)
+    encoder = albert_tf.AlbertEncoder(config, seed=1)
+    theirs = albert_tf.load(write_hugging_face(albert_tf.AlbertClassifier(encoder, 2)))
+    with refused("text_b: the model was trained on single texts"):
+        theirs.predict(["a rose"], ["the cat"])
+    shutil.rmtree(theirs.source)
+    answers = write_hugging_face(albert_tf.AlbertSpanLabeler(encoder))
+    with refused("type_vocab_size 1: the model tells no second text from the first; expected 2"):
+        albert_tf.load(answers)
+    # As in training, see `tasks.fine_tuning.model`.
+    with refused("type_vocab_size 1: the model tells no second text from the first; expected 2"):
+        loaded.kind.check_segments(config)
 
 
 def test_labels_may_be_renamed_in_the_config(loaded, classifier, eagerly):
