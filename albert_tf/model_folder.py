@@ -92,14 +92,24 @@ class ModelFolder:
 
     Attributes:
         path: its path.
+        modules: the folder around it whose `modules.json` names it, if there is one.
     """
 
     path: str
+    modules: str | None = None
 
     @classmethod
     def of(cls, path: str) -> Self:
-        """Returns the folder whose files describe a model, given by folder, file or prefix."""
-        return cls(path.rstrip("/") if files.is_folder(path) else os.path.dirname(path))
+        """Returns the folder whose files describe a model, given by folder, file or prefix.
+
+        The first versions of sentence-transformers keep the model in a folder of its own, such as
+        `0_Transformer`, which `modules.json` names.
+        """
+        if not files.is_folder(path):
+            return cls(os.path.dirname(path))
+        folder = cls(path.rstrip("/"))
+        inner = _find_transformer(folder) if folder.holds(MODULES_FILE) else None
+        return folder if inner is None else cls(os.path.join(folder.path, inner), folder.path)
 
     @property
     def config_file(self) -> str:
@@ -138,6 +148,15 @@ class ModelFolder:
                 "file is damaged or of another model"
             )
         return received
+
+
+def _find_transformer(folder: ModelFolder) -> str | None:
+    """Returns the name of the folder of an embedder's first module; None if it has none of its own."""
+    modules = files.read_json(os.path.join(folder.path, MODULES_FILE))
+    first = modules[0] if isinstance(modules, list) and modules else None
+    name = first.get("path") if isinstance(first, Mapping) else None
+    is_inner = isinstance(name, str) and os.path.basename(name) == name not in ("", ".", "..")
+    return name if is_inner and folder.holds(name) else None
 
 
 def read_own(folder: str) -> Mapping[str, Any]:

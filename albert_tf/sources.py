@@ -31,7 +31,16 @@ _WEB = ("https://", "http://")
 _HUB_NAME = re.compile(r"(?P<repo>[\w-][\w.-]*/[\w.-]+)(@(?P<revision>[\w./-]+))?")
 # No pickles: they can run any code.
 _HUB_WEIGHTS = ("model*.safetensors", "model.weights.h5")
-_HUB_FILES = (*_HUB_WEIGHTS, "task.weights.h5", "*.json", "spiece.model", "vocab.txt", "assets/*")
+_VOCABULARIES = ("spiece.model", "vocab.txt")
+_HUB_FILES = (
+    *_HUB_WEIGHTS,
+    "task.weights.h5",
+    "*.json",
+    *_VOCABULARIES,
+    "assets/*",
+    # In the first layout of sentence-transformers, where a folder of its own holds the encoder.
+    *(f"*_Transformer/{name}" for name in (*_HUB_WEIGHTS, *_VOCABULARIES)),
+)
 # What `tarfile` and `gzip` raise for damaged archives, and for members outside of the folder.
 _DAMAGES = (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error)
 

@@ -34,7 +34,6 @@ from albert_tf.config import ALBERT_CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError, name_place
 from albert_tf.model_folder import (
     CONFIG_FILE,
-    MODULES_FILE,
     RECOMMENDED_RATE,
     TRAINED_LAYERS,
     ModelFolder,
@@ -64,24 +63,26 @@ class StoredModel:
     Attributes:
         path: a folder, a file or the prefix of a checkpoint, such as `find_model` returns.
         config_file: the file with the config; None if there is none.
-        modules: the folder whose `modules.json` may name the parts of an embedder.
+        modules: the folder of sentence-transformers around that of the model, if there is one.
     """
 
     path: str
     config_file: str | None
-    modules: ModelFolder | None = None
+    modules: str | None = None
 
     @classmethod
     def at(cls, path: str) -> Self:
         """Returns the model at a path, with the config beside it.
 
-        Old versions of sentence-transformers keep the model in a folder of its own, `0_Transformer`.
+        A folder of sentence-transformers may hold the model in one of its own, see `ModelFolder.of`.
         """
-        modules = folder = ModelFolder.of(path)
-        if inner := _find_transformer(folder):
-            path, folder = inner, ModelFolder(inner)
+        folder = ModelFolder.of(path)
         name = next(filter(folder.holds, _CONFIG_FILES), None)
-        return cls(path, None if name is None else os.path.join(folder.path, name), modules)
+        return cls(
+            path=path if folder.modules is None else folder.path,
+            config_file=None if name is None else os.path.join(folder.path, name),
+            modules=folder.modules,
+        )
 
     @classmethod
     def find(cls, name: str) -> Self:
@@ -206,17 +207,6 @@ class StoredModel:
     def is_fine_tuned(self) -> bool:
         """Whether the model was trained on a task: by this package, or as a classifier of texts."""
         return self.own.get("kind") is not None or self.shape_of(CLASSIFIER_BIAS) is not None
-
-
-def _find_transformer(folder: ModelFolder) -> str | None:
-    """Returns the folder of the first module of an embedder; None if it is not one of its own."""
-    if not folder.holds(MODULES_FILE):
-        return None
-    modules = files.read_json(os.path.join(folder.path, MODULES_FILE))
-    first = modules[0] if isinstance(modules, list) and modules else None
-    name = first.get("path") if isinstance(first, Mapping) else None
-    is_inner = isinstance(name, str) and os.path.basename(name) == name not in ("", ".", "..")
-    return os.path.join(folder.path, name) if is_inner and folder.holds(name) else None
 
 
 def _open_tensorflow(prefix: str) -> TensorReader:

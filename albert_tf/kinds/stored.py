@@ -13,6 +13,7 @@ from albert_tf.kinds.multi_label import MultiLabel
 from albert_tf.kinds.question_answering import QuestionAnswering
 from albert_tf.kinds.sentence_transformers import read_modules
 from albert_tf.kinds.token_classification import TokenClassification
+from albert_tf.model_folder import ModelFolder
 from albert_tf.models import (
     AlbertClassifier,
     AlbertEncoder,
@@ -37,7 +38,7 @@ def head_kind(stored: StoredModel, config: AlbertConfig, lower_case: bool) -> Ki
     """
     model, length = class_of(stored.head), config.max_position_embeddings
     if model in (AlbertEncoder, AlbertPretrainer):
-        modules = stored.modules or stored.folder
+        modules = ModelFolder(stored.modules) if stored.modules else stored.folder
         return Embedding(**read_modules(modules, stored.folder, length, lower_case))
     if model is AlbertSpanLabeler:
         return QuestionAnswering(
