@@ -43,6 +43,9 @@ from albert_tf.start_up import (
     say,
 )
 
+if typing.TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
 _USAGE_CODE = 2  # the convention of shells, for wrong flags
 
 _HELP, _ALL_HELP = ("-h", "--help"), "--helpfull"
@@ -111,10 +114,10 @@ class _StandardOutput(io.FileIO):
             io.BufferedWriter(cls(before.fileno(), "wb", closefd=False)),
             "utf-8" if is_ascii else before.encoding,
             _ESCAPES,
-            line_buffering=before.line_buffering,
+            line_buffering=bool(before.line_buffering),
         )
 
-    def write(self, content: bytes) -> int:
+    def write(self, content: "ReadableBuffer") -> int:
         """Writes bytes, and returns their number."""
         try:
             return super().write(content)
@@ -176,7 +179,7 @@ class _IntegerList(flags.ArgumentParser):
 
 def _define_flag(field: dataclasses.Field, kind: typing.Any) -> None:
     required = field.default is dataclasses.MISSING
-    default = None if required else field.default
+    default: typing.Any = None if required else field.default
     name, description = field.name, field.metadata["description"]
     kind = type_of_value(kind)
     if typing.get_origin(kind) is typing.Literal:
@@ -185,14 +188,14 @@ def _define_flag(field: dataclasses.Field, kind: typing.Any) -> None:
     elif kind == tuple[str, ...]:
         flags.DEFINE_list(name, None if default is None else list(default), description)
     else:
-        define = {
+        defines: dict[typing.Any, Callable[..., typing.Any]] = {
             bool: flags.DEFINE_bool,
             int: flags.DEFINE_integer,
             float: flags.DEFINE_float,
             str: flags.DEFINE_string,
             tuple[int, ...]: functools.partial(flags.DEFINE, _IntegerList()),
-        }[kind]
-        define(name, default, description)
+        }
+        defines[kind](name, default, description)
     if required:
         flags.mark_flag_as_required(name)
 
@@ -210,7 +213,9 @@ def _parse_flags(argv: Sequence[str]) -> list[str]:
 def _run_task(options_class: type, task: Callable[[typing.Any], typing.Any] | str) -> None:
     if isinstance(task, str):
         with quiet_start():
-            task = importlib.import_module(task).run
+            run: Callable[[typing.Any], typing.Any] = importlib.import_module(task).run
+    else:
+        run = task
     # TensorFlow logs how long each checkpoint took, and Dask has levels of its own.
     absl.logging.set_verbosity(absl.logging.WARNING)
     absl.logging.get_absl_handler().setLevel("WARNING")
@@ -227,7 +232,7 @@ def _run_task(options_class: type, task: Callable[[typing.Any], typing.Any] | st
             if TURNED_ON_ONEDNN and "tensorflow" in sys.modules:
                 say("using oneDNN, which is faster; TF_ENABLE_ONEDNN_OPTS=0 turns it off")
             with copied_pipes():
-                task(options)
+                run(options)
     finally:
         # The process is about to exit.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)

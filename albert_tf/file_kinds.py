@@ -48,8 +48,10 @@ def _zstandard(path: str) -> tuple[Callable[[], Any], tuple[type[Exception], ...
         check_extra("zstd", "zstandard")
     import zstandard
 
-    window = {"max_window_size": _MAX_ZSTANDARD_WINDOW}
-    return lambda: zstandard.ZstdDecompressor(**window).decompressobj(), (zstandard.ZstdError,)
+    def decompressor() -> zstandard.ZstdDecompressionObj:
+        return zstandard.ZstdDecompressor(max_window_size=_MAX_ZSTANDARD_WINDOW).decompressobj()
+
+    return decompressor, (zstandard.ZstdError,)
 
 
 def _bzip2(path: str) -> tuple[Callable[[], Any], tuple[type[Exception], ...]]:

@@ -13,12 +13,15 @@ import re
 import shutil
 import textwrap
 from collections.abc import Iterator
-from typing import IO, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from albert_tf.errors import InputError
 from albert_tf.lazy import LazyModule
 
-tf = LazyModule("tensorflow")
+if TYPE_CHECKING:
+    import tensorflow as tf
+else:
+    tf = LazyModule("tensorflow")
 
 # Length of a library's message within one of ours.
 _MAX_REASON_LENGTH = 200

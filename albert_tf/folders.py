@@ -11,7 +11,7 @@ from albert_tf.errors import InputError
 try:
     import fcntl
 except ImportError:  # on Windows
-    fcntl = None
+    fcntl = None  # type: ignore[assignment]  # of a module that is not there
 
 LOCK = ".lock"
 _PREVIOUS = ".previous"

@@ -20,7 +20,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from albert_tf import files, folders
 from albert_tf._version import __version__
@@ -31,7 +31,7 @@ MODULES_FILE = (
     "modules.json"  # of sentence-transformers, see `albert_tf.kinds.sentence_transformers`
 )
 # The key with our values, and the model_type of models that Hugging Face does not have.
-OWN = "albert_tf"
+OWN: Final = "albert_tf"
 # Keys of the config of pre-trained weights that say how to use them; conversions and further
 # pre-training keep them.
 RECOMMENDED_RATE, TRAINED_LAYERS = "recommended_learning_rate", "trained_num_hidden_layers"
@@ -52,8 +52,11 @@ def find_best(output_dir: str) -> str | None:
 
 def list_states(folder: str) -> list[str]:
     """Returns the files with the states of a run, in the order of their steps."""
-    paths = filter(is_state, files.matches(folder, "step-*"))
-    return sorted(paths, key=lambda path: int(_STATE.fullmatch(os.path.basename(path))[1]))
+    names = {path: os.path.basename(path) for path in files.matches(folder, "step-*")}
+    steps = {
+        path: int(found[1]) for path, name in names.items() if (found := _STATE.fullmatch(name))
+    }
+    return sorted(steps, key=lambda path: steps[path])
 
 
 def is_state(path: str) -> bool:

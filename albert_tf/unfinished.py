@@ -127,6 +127,7 @@ def _remove_abandoned(path: str) -> None:
 
 def _is_abandoned(path: str) -> bool:
     writer = _WRITER.search(path)
+    assert writer is not None, "`_unfinished` returns such names only"
     if writer["machine"] != _machine():
         try:
             modified = file_systems.status(path).modified / 1e9

@@ -21,6 +21,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.model_folder import CONFIG_FILE, OWN, ModelFolder
 from albert_tf.options import check_layout
+from albert_tf.options.models import FormatName
 
 WEIGHTS_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
@@ -78,8 +79,9 @@ def check_weights(path: str) -> None:
 class FolderReader(TensorReader):
     """Reads a Hugging Face folder, given its config."""
 
-    format_name = "hugging_face"
+    format_name: FormatName = "hugging_face"
     description = "Hugging Face"
+    _tensors: dict[str, np.ndarray]
 
     def __init__(self, folder: ModelFolder, config: hugging_face.HuggingFaceConfig):
         self.config = config
@@ -91,7 +93,7 @@ class FolderReader(TensorReader):
         model_type = self.config.model_type
         self.layout = hugging_face.layout_of(model_type)
         if model_type == OWN:
-            self.format_name = self.description = "albert_tf"
+            self.format_name, self.description = "albert_tf", "albert_tf"
             return
         prefix = f"{model_type}."
         # Names of an encoder without heads have no prefix.

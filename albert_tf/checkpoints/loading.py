@@ -150,7 +150,8 @@ def load_stored(model: keras.Model, stored: StoredModel, may_lack: bool = True) 
     values = reader.read_all(wanted)
     read = {path: reader.layout(path) for path in wanted}
     taken = {name for stored in read.values() for name in stored.names}
-    unexpected, optimizer = [], []
+    unexpected: list[str] = []
+    optimizer: list[str] = []
     for name in sorted(reader.shapes.keys() - taken):
         (optimizer if reader.is_no_weight(name) else unexpected).append(name)
     for name in unexpected:

@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from albert_tf.checkpoints.tensors import CheckpointReader, Layout, Stored
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
+from albert_tf.options.models import FormatName
 
 # A pattern of our paths, and how matching variables are stored; names may refer to the pattern's groups.
 Row = tuple[str, Stored]
@@ -151,7 +152,7 @@ stored_as_original, stored_as_brightmart = (
 class OriginalReader(CheckpointReader):
     """Reads a checkpoint of the original."""
 
-    format_name = "tf1"
+    format_name: FormatName = "tf1"
     description = "TensorFlow 1, the original's names"
     encoder_prefixes = ("bert/",)
     layout = staticmethod(stored_as_original)

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Collection, Mapping
+from typing import Any
 
 import numpy as np
 import safetensors
@@ -30,11 +31,15 @@ def write_tensors(path: str, tensors: Mapping[str, np.ndarray]) -> None:
     """Writes arrays by name, atomically and sequentially, with their SHA-256 as metadata."""
     arrays = {name: np.asarray(tensor, order="C") for name, tensor in sorted(tensors.items())}
     names = {dtype: name for name, dtype in _DTYPES.items()}
+    header: dict[str, dict[str, Any]]
     header, end = {"__metadata__": {"format": "pt", _SHA256: _digest(arrays)}}, 0
     for name, array in arrays.items():
         begin, end = end, end + array.nbytes
-        described = {"dtype": names[array.dtype], "shape": array.shape}
-        header[name] = {**described, "data_offsets": (begin, end)}
+        header[name] = {
+            "dtype": names[array.dtype],
+            "shape": array.shape,
+            "data_offsets": (begin, end),
+        }
     encoded = json.dumps(header).encode()
     encoded += b" " * (-len(encoded) % 8)
     with files.write_atomically(path) as incomplete, files.open_file(incomplete, "wb") as file:

@@ -46,11 +46,13 @@ from albert_tf.sources import find_model
 _CONFIG_FILES = (ALBERT_CONFIG_FILE, CONFIG_FILE, os.path.join("assets", ALBERT_CONFIG_FILE))
 # What names begin with -> whose checkpoint of TensorFlow it is.
 _TENSORFLOW_READERS = {SHARED: BrightmartReader, "bert/": OriginalReader}
-# All that can be read, for messages.
-_FORMATS = "; ".join(
-    reader.description
-    for reader in (FolderReader, *_TENSORFLOW_READERS.values(), keras_hub.KerasHubReader)
+_READERS: tuple[type[TensorReader], ...] = (
+    FolderReader,
+    *_TENSORFLOW_READERS.values(),
+    keras_hub.KerasHubReader,
 )
+# All that can be read, for messages.
+_FORMATS = "; ".join(reader.description for reader in _READERS)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,7 +128,7 @@ class StoredModel:
     def _parsed(self) -> tuple[AlbertConfig, Sequence[int]]:
         """The config, whose keys tell its format, and the numbers of layers that are noted in it."""
         values = self._values
-        with name_place(self.config_file):
+        with name_place(self.config_file or self.path):
             if is_hugging_face(values):
                 config = HuggingFaceConfig.from_dict(values).encoder
             elif keras_hub.is_keras_hub(values):
@@ -188,6 +190,7 @@ class StoredModel:
         if is_weights_file(self.path) or (is_directory and is_folder(self.folder)):
             check_weights(self.path)
             account_for_files(self.folder.path, self.folder.names())
+            assert self.hugging_face is not None, "`is_folder` and `check_weights` need its config"
             return FolderReader(self.folder, self.hugging_face)
         return _open_tensorflow(find_checkpoint(self.path))
 

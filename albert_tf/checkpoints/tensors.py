@@ -80,14 +80,16 @@ class TensorReader:
         description: the format's name in messages.
         encoder_prefixes: prefixes of the names of the encoder's weights.
         sha256: see `albert_tf.checkpoints.loading.LoadReport`.
+        layout: how the files store a variable.
         prefix: what the files' names begin with, or their folder.
         shapes: shapes of the tensors by name.
     """
 
     format_name: FormatName = "albert_tf"
-    description = "albert_tf"
+    description: str = "albert_tf"
     encoder_prefixes: tuple[str, ...] = ()
     sha256: Mapping[str, str] = types.MappingProxyType({})
+    layout: Layout = staticmethod(stored_by_path)
 
     def __init__(
         self,
@@ -104,10 +106,6 @@ class TensorReader:
     def _get(self, name: str) -> np.ndarray:
         """Returns a tensor; raises an `InputError` if it is damaged."""
         return self._tensors[name]
-
-    def layout(self, path: str) -> Stored:
-        """Returns how the files store a variable."""
-        return stored_by_path(path)
 
     def adapted_config(self, config: AlbertConfig) -> AlbertConfig:
         """Returns our config of the same model, given the one that comes with the files."""

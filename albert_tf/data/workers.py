@@ -87,7 +87,9 @@ def _start(work: bytes) -> None:
 
 def _end_with_parent() -> None:
     """Ends this process if its parent is killed, which could not end its workers."""
-    multiprocessing.parent_process().join()
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
     os._exit(1)
 
 

@@ -139,7 +139,7 @@ def _place_spans(
     found: Sequence[tf.Tensor], words: Words, num_texts: int, table: TagTable
 ) -> list[list[Span]]:
     """Returns the spans of each text, given what `find_spans` does for the words of all texts."""
-    spans = [[] for _ in range(num_texts)]
+    spans: list[list[Span]] = [[] for _ in range(num_texts)]
     for first, last, label in zip(*(values.numpy().tolist() for values in found), strict=True):
         spans[words.texts[first]].append(
             Span(int(words.starts[first]), int(words.ends[last]), table.labels[label])
@@ -155,6 +155,7 @@ def predict_words(
     The model's words, of which one of the text may have several or none, begin at the characters `starts`
     and have tags of the `probabilities`, (w,) each.
     """
+    assert text.words is not None
     numbers = np.searchsorted([start for start, _ in text.words], starts, side="right") - 1
     totals, counts = (np.bincount(numbers, x, len(tags)) for x in (probabilities, None))
     # What the model does not see is in no span.
@@ -186,16 +187,21 @@ def score_entities(
     """
     table = TagTable.from_tags(make_tags(labels))
     received = [[span.place for span in spans] for spans in predicted]
-    received = _places(texts, received, table)
-    expected = _places(texts, [text.spans for text in texts], table)
+    made_at = _places(texts, received, table)
+    true_at = _places(texts, [_labelled(text) for text in texts], table)
     right, made, true = (
         collections.Counter(label for *_, label in places)
-        for places in (expected & received, received, expected)
+        for places in (true_at & made_at, made_at, true_at)
     )
     scores = {
         label: _score(right[label], made[label], true[label]) for label in sorted(made | true)
     }
     return {**scores, ALL: _score(*(counts.total() for counts in (right, made, true)))}
+
+
+def _labelled(text: TaggedText) -> Sequence[Span]:
+    assert text.spans is not None, "only texts with labels are scored"
+    return text.spans
 
 
 # Number of a text, limits and label of a span.
@@ -227,7 +233,10 @@ def _places_in_words(
     """Returns where the spans of texts that are given as words are, in words of all these texts."""
     if not texts:
         return set()
-    tags = [tag_words(*np.array(text.words).T, spans, table) for _, text, spans in texts]
+    tags = []
+    for _, text, spans in texts:
+        starts, ends = np.array(text.words).T
+        tags.append(tag_words(starts, ends, spans, table))
     numbers = np.repeat([number for number, _, _ in texts], [len(part) for part in tags])
     found = find_spans(np.concatenate(tags), numbers, table)
     firsts, lasts, label_ids = (values.numpy().tolist() for values in found)

@@ -129,7 +129,7 @@ def score_labels(
         average_precisions,
     )
     rows = [
-        LabelScores(*map(float, row), int(support))
+        LabelScores._make([*map(float, row), int(support)])
         for *row, support in zip(*columns, true, strict=True)
     ]
     precisions = [row.average_precision for row in rows if row.support] or [0.0]

@@ -82,7 +82,7 @@ def score_spans(
 def concatenate_spans(parts: Sequence[ScoredSpans]) -> ScoredSpans:
     """Joins the spans of one or more batches of windows."""
     *columns, (null_is_span, *_) = zip(*parts, strict=True)
-    return ScoredSpans(*map(np.concatenate, columns), null_is_span)
+    return ScoredSpans._make([*map(np.concatenate, columns), null_is_span])
 
 
 class ScoredAnswer(NamedTuple):

@@ -21,7 +21,7 @@ import collections
 import math
 import re
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -115,7 +115,7 @@ def evaluate_v2(golds: GoldAnswers, predictions: Mapping[str, str]) -> dict[str,
     return results
 
 
-def _percent(scores: QuestionScores, names: Sequence[str]) -> float:
+def _percent(scores: QuestionScores, names: Collection[str]) -> float:
     return 100.0 * sum(scores[name] for name in names) / len(names)
 
 
@@ -127,7 +127,7 @@ def find_best_scores(
     Questions without a prediction are excluded, where the script stops with an error. Ties are in the
     order of the null odds, which all predictions have.
     """
-    results = {}
+    results: dict[str, float] = {}
     scores = score_answers(golds, predictions, version_2=True)
     for kind, of_kind in scores._asdict().items():
         best, threshold = official_best_threshold(of_kind, predictions, null_odds, golds)

@@ -135,7 +135,8 @@ def _store_matrices(graph: "onnx.GraphProto", float16: bool) -> None:
     """Stores a matrix that is read transposed, too, such as the word table, once."""
     from onnx import TensorProto, helper, numpy_helper
 
-    stored, nodes = {}, []
+    stored: dict[tuple[tuple[int, ...], bytes], str] = {}
+    nodes = []
     for tensor in list(graph.initializer):
         matrix = numpy_helper.to_array(tensor)
         if matrix.ndim != 2 or matrix.dtype != np.float32:

@@ -42,7 +42,8 @@ def add_tokenizer(
 
     packing = _convert_packing(tokenizer, names, max_seq_length)
     split = _splitter(tokenizer)
-    texts, pieces = [], {}
+    texts: list[openvino.op.Parameter] = []
+    pieces: dict[str, openvino.Output] = {}
     for name in names:
         text = openvino.op.Parameter(openvino.Type.string, openvino.PartialShape([-1]))
         text.set_friendly_name(name)

@@ -83,7 +83,7 @@ def write_reusable(
             files.write_bytes(assets[attribute], content)
         encoder = ReusableEncoder(model, assets)
         modules = {"encoder": (encoder, encoder.serve)}
-        if "preprocessor" in paths:
+        if tokenizer is not None and "preprocessor" in paths:
             preprocessor = TextPreprocessor(tokenizer, config.max_position_embeddings)
             modules["preprocessor"] = (preprocessor, preprocessor.__call__)
         for name, (module, signature) in modules.items():
@@ -96,7 +96,9 @@ class _Reusable(tf.Module):
     """A function of named ids, with the variables that it reads and those that its dropout changes."""
 
     # These replace the properties of tf.Module, which a SavedModel does not keep.
-    variables = trainable_variables = regularization_losses = ()
+    variables: Sequence[tf.Variable] = ()
+    trainable_variables: Sequence[tf.Variable] = ()
+    regularization_losses: Sequence[tf.Tensor] = ()
 
     def __init__(self, call: Callable, variables: Sequence[keras.Variable], inputs: Sequence[str]):
         super().__init__()
@@ -130,7 +132,7 @@ class ReusableEncoder(_Reusable):
     """
 
     def __init__(self, model: AlbertEncoder | AlbertPretrainer, assets: Mapping[str, str]):
-        encoder = getattr(model, "encoder", model)
+        encoder = model.encoder if isinstance(model, AlbertPretrainer) else model
 
         def encode(inputs, training):
             checked = check_ids({name: inputs[name] for name in _HUB_INPUTS}, encoder.config)

@@ -33,7 +33,7 @@ INPUTS = ("input_ids", "input_mask", "segment_ids")
 SEQUENCES_PER_SLICE = 32
 
 
-def input_specs(signature: Callable) -> dict[str, tf.TensorSpec]:
+def input_specs(signature: tf.types.experimental.ConcreteFunction) -> dict[str, tf.TensorSpec]:
     """Returns the inputs of a signature by name; only a loaded one has all of them as keywords."""
     specs = tf.nest.flatten(signature.structured_input_signature)
     return {spec.name: spec for spec in specs if spec is not None}
@@ -218,9 +218,10 @@ class ExportedModel:
             ) from error
         # Only models of ids have `predict`.
         unchecked = getattr(self._loaded, "predict_unchecked", None)
-        self._predict = getattr(self._loaded, "predict", unchecked)
-        if self._predict is None:
+        predict = getattr(self._loaded, "predict", unchecked)
+        if predict is None:
             raise InputError(f"{saved_model_dir}: is not a model that this package exported")
+        self._predict: Callable[..., Mapping[str, tf.Tensor]] = predict
         self._read_outputs = read_outputs
 
     @functools.cached_property

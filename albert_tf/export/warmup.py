@@ -70,7 +70,7 @@ def is_available() -> bool:
 
 def sample_requests(signature: Callable) -> list[dict[str, np.ndarray]]:
     """Returns inputs of two batch sizes for any exported model: texts, or valid ids without padding."""
-    requests = [{}, {}]
+    requests: list[dict[str, np.ndarray]] = [{}, {}]
     for name, spec in input_specs(signature).items():
         for request, batch_size in zip(requests, _SAMPLE_BATCH_SIZES, strict=True):
             # (B,) or (B, C) for texts, (B, S) or (B, C, S) for ids

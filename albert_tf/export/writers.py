@@ -7,6 +7,7 @@ and empty, by their names in the form's row of `FORMS`, and returns a `Written` 
 import contextlib
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import keras
@@ -38,8 +39,8 @@ class Written(NamedTuple):
     """What a form says of what it wrote into a folder."""
 
     stored_in: str = "float32"  # data type of the matrices unless `weights` says another
-    inputs: Specs | None = None
-    outputs: Specs | None = None
+    inputs: Specs = MappingProxyType({})  # empty if they are not known
+    outputs: Specs = MappingProxyType({})
     title: str = "Inputs and outputs"  # of both in the model card
     run: Run | None = None  # runs the file on ids, if the form is evaluated as a file
 
@@ -51,10 +52,11 @@ def numeric(outputs: Mapping[str, Any]) -> dict[str, Any]:
 
 def graph_function(written: Written) -> Predict:
     """Returns the predictions of a file, without strings, as a function from a batch with `INPUTS`."""
-    specs = numeric(written.outputs)
+    specs, run = numeric(written.outputs), written.run
+    assert run is not None, "the form can be evaluated"
 
     def run_arrays(*inputs):
-        outputs = written.run(dict(zip(INPUTS, inputs, strict=True)))
+        outputs = run(dict(zip(INPUTS, inputs, strict=True)))
         return [
             outputs[name].astype(spec.dtype.as_numpy_dtype, copy=False)
             for name, spec in specs.items()

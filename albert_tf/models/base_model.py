@@ -106,7 +106,7 @@ class BaseModel(keras.Model, abc.ABC):
             if preset in PRESETS:
                 config = AlbertConfig.from_preset(preset).with_layers(num_hidden_layers)
                 model = cls.from_encoder_config(config, **kwargs)
-                new = "a size without weights; all of them are initialised randomly"
+                new: str | None = "a size without weights; all of them are initialised randomly"
             else:
                 stored = _find_stored(preset)
                 model, missing = cls._load_stored(stored, reset_head, num_hidden_layers, **kwargs)
@@ -131,15 +131,20 @@ class BaseModel(keras.Model, abc.ABC):
     @classmethod
     def _count_classes(cls, stored: StoredModel, given: int | None, reset_head: bool) -> int:
         """Returns the number of classes that is given or, by default, that of a stored head."""
+        assert cls.HEAD_BIAS is not None
         (number,) = stored.shape_of(cls.HEAD_BIAS) or (None,)
-        if given is None and number is None:
-            raise InputError("num_classes: expected a number, as the folder holds no classifier")
-        if None not in (given, number) and given != number and not reset_head:
+        if given is None:
+            if number is None:
+                raise InputError(
+                    "num_classes: expected a number, as the folder holds no classifier"
+                )
+            return number
+        if number is not None and given != number and not reset_head:
             raise InputError(
                 f"num_classes={given}: the folder's head has {number}; reset_head=True initialises a "
                 "new head"
             )
-        return number if given is None else given
+        return given
 
     @classmethod
     @abc.abstractmethod

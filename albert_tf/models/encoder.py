@@ -214,7 +214,9 @@ class AlbertEncoder(BaseModel):
     ) -> list[Callable]:
         """Returns the layers as functions of hidden states and attention bias (B, 1, 1, S)."""
         options = {"unpadding": unpadding, "training": training}
-        blocks, order, wrap = self.blocks, self.block_order, functools.partial
+        blocks: Sequence[Callable] = self.blocks
+        order = self.block_order
+        wrap: Callable[..., Callable] = functools.partial
         draws = training and bool(self.trained_num_hidden_layers)
         if not training:
             bound = [wrap(block, **options) for block in blocks]

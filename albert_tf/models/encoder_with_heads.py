@@ -30,6 +30,7 @@ class EncoderWithHeads(BaseModel):
             )
         super().__init__(seed, name=name, **kwargs)
         self.encoder = encoder
+        self.config = encoder.config
 
     def _need_pooler(self) -> None:
         if not self.encoder.with_pooler:
@@ -40,11 +41,6 @@ class EncoderWithHeads(BaseModel):
         """Makes the model with a new encoder, of the same seed and precision."""
         shared = {name: kwargs[name] for name in ("seed", "dtype") if name in kwargs}
         return cls(AlbertEncoder(config, **shared), **kwargs)
-
-    @property
-    def config(self) -> AlbertConfig:
-        """The encoder's config."""
-        return self.encoder.config
 
     def get_config(self):
         """Returns the arguments of the constructor."""

@@ -29,6 +29,13 @@ _SAYS: Mapping[Source, str] = {
 }
 
 _Options = TypeVar("_Options", bound="DataclassInstance")
+_Value = TypeVar("_Value")
+
+
+def resolved(value: _Value | None) -> _Value:
+    """Returns the value of an option that may be left out and that a source has set by now."""
+    assert value is not None, "expected after a `Resolution` that leaves nothing open"
+    return value
 
 
 class _Found(NamedTuple):

@@ -33,6 +33,7 @@ def find_companions(
         flags = vocabulary_flags(stored.folder, *given_vocabulary)
         tokenizer = load_tokenizer(*flags.values()) if flags else None
     if tokenizer is not None:
+        assert stored.config_file is not None, "it holds the config"
         check_tokenizer(tokenizer)
         check_vocab_size(tokenizer, config, stored.config_file)
     return config, tokenizer

@@ -86,7 +86,9 @@ class CheckpointTarget:
 class HuggingFaceTarget:
     """Hugging Face's folders with config, labels, vocabulary and tokenizer."""
 
-    part_of = CheckpointTarget.part_of
+    def part_of(self, model: keras.Model) -> keras.Model:
+        """Returns the model, as the format has a place for all of it."""
+        return model
 
     def layout(self, model: BaseModel, kind: Kind | None) -> Layout:
         """Returns how the format stores variables; refuses models that it does not have."""
@@ -113,8 +115,8 @@ class HuggingFaceTarget:
         contents = {}
         if tokenizer:
             contents = tokenizer_files(tokenizer, model.config, kind)
-        if TOKENIZER_FILE in contents:
-            print(check_hugging_face_files(contents, tokenizer))
+            if TOKENIZER_FILE in contents:
+                print(check_hugging_face_files(contents, tokenizer))
         files.make_directory(os.path.dirname(output.rstrip("/")) or ".")
         with files.write_atomically(output) as incomplete:
             conversion.save_model(model, incomplete, kind, dtype, contents=contents, advice=advice)

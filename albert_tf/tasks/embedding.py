@@ -50,21 +50,21 @@ def run(options: EmbeddingOptions) -> None:
         normalize=options.normalize,
         max_seq_length=options.max_seq_length,
     )
-    if options.output_file:
-        _embed_file(options, embedder)
+    if options.input_file and options.output_file:
+        _embed_file(options.input_file, options.output_file, options.text_column, embedder)
     if options.export_dir:
         paths = embedder.export(options.export_dir, options.export_format, options.export_weights)
         print("\n".join(f"exported {path}" for path in paths.values()))
 
 
-def _embed_file(options: EmbeddingOptions, embedder: Loaded) -> None:
-    path, width = options.output_file, embedder.model.config.hidden_size
+def _embed_file(input_file: str, path: str, text_column: str | None, embedder: Loaded) -> None:
+    width = embedder.model.config.hidden_size
     tokenizer, unknown, tokens = embedder.tokenizer, 0, 0
-    with _open_texts(options, embedder.kind.columns) as read_all:
+    with _open_texts(input_file, text_column, embedder.kind.columns) as read_all:
         # Reads everything once before anything is embedded: a mistake in the last line shows at once.
         count = sum(1 for _ in read_all())
         if not count:
-            raise InputError(f"--input_file={options.input_file}: holds no text")
+            raise InputError(f"--input_file={input_file}: holds no text")
         rest = read_all()
         with (
             files.write_atomically(path) as incomplete,
@@ -76,7 +76,7 @@ def _embed_file(options: EmbeddingOptions, embedder: Loaded) -> None:
             while texts := list(itertools.islice(rest, _TEXTS_AT_ONCE)):
                 examples = embedder.kind.make_examples(texts)
                 features = embedder.kind.encode(examples, tokenizer)
-                unknown += np.count_nonzero(features.input_ids == tokenizer.unk_id)
+                unknown += int(np.count_nonzero(features.input_ids == tokenizer.unk_id))
                 tokens += len(features.input_ids)
                 predictions = embedder.run(examples, progress.update, features)
                 rows = embedder.kind.result(examples, predictions)
@@ -84,7 +84,7 @@ def _embed_file(options: EmbeddingOptions, embedder: Loaded) -> None:
     warn_of_unknown(
         unknown,
         tokens,
-        f"--input_file={options.input_file}",
+        f"--input_file={input_file}",
         tokenizer.vocabulary_file,
         tokenizer.lower_case,
     )
@@ -92,13 +92,12 @@ def _embed_file(options: EmbeddingOptions, embedder: Loaded) -> None:
 
 
 def _open_texts(
-    options: EmbeddingOptions, columns: NamedColumns
+    path: str, column: str | None, columns: NamedColumns
 ) -> contextlib.AbstractContextManager[Callable[[], Iterator[str]]]:
     """Returns a context with a function that returns all texts each time it is called.
 
-    `columns` are those that the model was trained with.
+    `column` is `--text_column`; `columns` are those that the model was trained with.
     """
-    path, column = options.input_file, options.text_column
     if path != STANDARD_INPUT and is_table(path):
         texts = read_texts(path, column, columns)
         return contextlib.nullcontext(lambda: iter(texts))

@@ -76,7 +76,7 @@ def fine_tune(
     in_memory = {
         split: data for split, data in sources.items() if not isinstance(data, str | os.PathLike)
     }
-    files = {
+    files: dict[str, Any] = {
         f"{split}_file": split if split in in_memory else as_path(source)
         for split, source in sources.items()
     }

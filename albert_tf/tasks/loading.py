@@ -123,6 +123,7 @@ def _load(
     strategy = make_strategy("one_device")
     with strategy.scope():
         if version:
+            assert kind is not None, "checked above"
             model = ExportedModel(version, kind.read_outputs)
         elif kind:
             model = kind.make_model(AlbertEncoder(config), 0.0, None, None)

@@ -3,7 +3,7 @@
 `--help` reads the rows, so what makes an optimizer imports Keras when it is called.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from albert_tf.errors import InputError
@@ -11,6 +11,10 @@ from albert_tf.options.resolution import Resolution
 
 if TYPE_CHECKING:
     import keras
+
+
+# Names of the rows, the values of --optimizer.
+OptimizerName = Literal["lamb", "adamw", "debiased_adamw"]
 
 
 class OptimizerRow(NamedTuple):
@@ -46,7 +50,7 @@ def _make_debiased_adamw(learning_rate):
     return AdamWeightDecay(learning_rate, bias_correction=True)
 
 
-OPTIMIZERS = {
+OPTIMIZERS: Mapping[OptimizerName, OptimizerRow] = {
     "lamb": OptimizerRow("LAMB", _make_lamb, "lamb"),
     "adamw": OptimizerRow("the original's AdamW", _make_adamw, "adamw"),
     "debiased_adamw": OptimizerRow(
@@ -55,7 +59,6 @@ OPTIMIZERS = {
         "adamw",
     ),
 }
-OptimizerName = Literal[(*OPTIMIZERS,)]
 
 
 def describe_optimizers() -> str:
@@ -64,7 +67,7 @@ def describe_optimizers() -> str:
     return f"{', '.join(others)}, or {last}."
 
 
-def check_rate(values: Resolution[Any], measured_with: str) -> None:
+def check_rate(values: Resolution[Any], measured_with: OptimizerName) -> None:
     """Checks that the learning rate of one optimizer may be the default of another.
 
     Args:

@@ -4,7 +4,7 @@ import contextlib
 import sys
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from albert_tf import files
 from albert_tf.errors import InputError
@@ -12,7 +12,10 @@ from albert_tf.lazy import LazyModule
 from albert_tf.options import to_json_dict
 from albert_tf.sources import is_download
 
-tf = LazyModule("tensorflow")
+if TYPE_CHECKING:
+    import tensorflow as tf
+else:
+    tf = LazyModule("tensorflow")
 
 _SECONDS_OF_SILENCE = 3.0
 _NO_PATHS = ("runner_options",)

@@ -17,7 +17,7 @@ from albert_tf.data.source_files import JSON_SUFFIXES, suffix_of
 from albert_tf.errors import InputError, name_place, warn
 from albert_tf.model_folder import ModelFolder
 from albert_tf.options import to_json_dict
-from albert_tf.options.resolution import Resolution
+from albert_tf.options.resolution import Resolution, resolved
 from albert_tf.resumable import make_outputs
 from albert_tf.sources import find_model
 from albert_tf.tasks.paths import check_addresses
@@ -39,7 +39,7 @@ def run(options: PretrainingDataOptions) -> PretrainingDataStats:
     values = Resolution(options)
     if options.model:
         with name_place("--model"):
-            _add_vocabulary(values)
+            _add_vocabulary(values, options.model)
     values.add("default", {"do_lower_case": True})
     options = values.options()
     if options.masking == "static":
@@ -67,14 +67,12 @@ def _check_names(inputs: list[InputFile], input_format: str) -> None:
             )
 
 
-def _add_vocabulary(values: Resolution[PretrainingDataOptions]) -> None:
+def _add_vocabulary(values: Resolution[PretrainingDataOptions], model: str) -> None:
     """Adds the vocabulary of `--model`, which takes the place of its name."""
-    given = values.given
-    flags = vocabulary_flags(
-        ModelFolder.of(find_model(given.model)), lower_case=given.do_lower_case
-    )
+    folder = ModelFolder.of(find_model(model))
+    flags = vocabulary_flags(folder, lower_case=values.given.do_lower_case)
     if not flags:
-        raise InputError(f"{given.model}: holds no vocabulary")
+        raise InputError(f"{model}: holds no vocabulary")
     values.replace("model", None)
     values.add("model", flags)
 
@@ -96,16 +94,18 @@ def _make(
     options: PretrainingDataOptions, inputs: list[InputFile], incomplete: dict[str, str], parts: str
 ) -> None:
     """Makes the missing files, under their names in `incomplete`."""
-    model_file = incomplete.get(options.spm_model_file, options.spm_model_file)
-    if options.train_vocab and not files.exists(model_file):
+    model_file = options.spm_model_file
+    if model_file is not None:
+        model_file = incomplete.get(model_file, model_file)
+    if options.train_vocab and model_file and not files.exists(model_file):
         _train_vocabulary(options, inputs, model_file)
     tokenizer = load_tokenizer(
-        model_file, options.vocab_file, options.do_lower_case, options.word_start
+        model_file, options.vocab_file, resolved(options.do_lower_case), options.word_start
     )
     written = [incomplete[path] for path in options.shards]
     arguments = (inputs, tokenizer, options.config, written, parts)
     if options.runner == "local":
-        num_workers = options.num_workers or os.cpu_count()
+        num_workers = options.num_workers or os.cpu_count() or 1
         stats, sha256 = shards.make_pretraining_data(*arguments, num_workers)
     else:
         with name_place(f"--runner={options.runner}"):
@@ -140,7 +140,7 @@ def _train_vocabulary(
             options.config.read([file.path for file in inputs]).sentences(),
             model_file,
             options.vocab_size,
-            options.do_lower_case,
+            resolved(options.do_lower_case),
             options.vocab_sentences,
             options.keep_accents,
         )

@@ -134,6 +134,7 @@ class PretrainingDataOptions(VocabularyOptions, CorpusConfig, SegmentConfig, Mas
         """The files to write and the flag that names each."""
         outputs = [(path, "output_file") for path in (*self.shards, self.stats_file)]
         if self.train_vocab:
+            assert self.spm_model_file is not None
             vocabulary = (vocab_file_of(self.spm_model_file), self.spm_model_file)
             outputs = [(path, "spm_model_file") for path in vocabulary] + outputs
         return outputs

@@ -12,6 +12,7 @@ from albert_tf.tasks.training_options import PAPER_PRETRAINING as PAPER
 from albert_tf.tasks.training_options import (
     PRETRAINING_RECIPES,
     PretrainingRecipe,
+    RecipeName,
     TrainingOptions,
 )
 
@@ -42,7 +43,8 @@ class PretrainingOptions(TrainingOptions, MaskingConfig):
     eval_input_file: tuple[str, ...] = option(
         "TFRecord files or glob patterns to evaluate on, comma-separated.", ()
     )
-    max_predictions_per_seq: int | None = option(
+    # Fields that the parts declare, too, have wider types here: the recipe may set them, or the records.
+    max_predictions_per_seq: int | None = option(  # type: ignore[assignment]
         "Maximum number of pieces to predict per sequence. Default: that of the records; for unmasked "
         "records, --masked_lm_prob of a full sequence.",
         None,
@@ -52,7 +54,7 @@ class PretrainingOptions(TrainingOptions, MaskingConfig):
     shuffle_buffer: int = option(
         "Number of records that are shuffled together in memory.", 10000, least=1
     )
-    recipe: Literal[(*PRETRAINING_RECIPES,)] | None = option(
+    recipe: RecipeName | None = option(
         "Hyperparameters for all flags that are not given, which are printed. "
         + " ".join(f"{name}: {row.description}." for name, row in PRETRAINING_RECIPES.items()),
         None,
@@ -61,13 +63,13 @@ class PretrainingOptions(TrainingOptions, MaskingConfig):
         "Sentence loss that the records were made for: sentence order, next sentence, or none.",
         "sop",
     )
-    masked_lm_prob: float | None = option(
+    masked_lm_prob: float | None = option(  # type: ignore[assignment]
         "Share of the pieces of an unmasked record to predict, [CLS] and [SEP] included.",
         None,
         least=1e-6,
         most=1,
     )
-    mixed_precision: Literal["float32", "mixed_bfloat16"] | None = option(
+    mixed_precision: Literal["float32", "mixed_bfloat16"] | None = option(  # type: ignore[assignment]
         "Precision of the layers' computations. Variables, losses and checkpoints are float32.",
         None,
     )
@@ -77,12 +79,14 @@ class PretrainingOptions(TrainingOptions, MaskingConfig):
         None,
         least=1,
     )
-    distribution_strategy: StrategyName = option(
+    distribution_strategy: StrategyName = option(  # type: ignore[assignment]
         "one_device; mirrored: one replica per device of this machine; multi_worker_mirrored: one "
         "replica per device of the workers in TF_CONFIG; or tpu.",
         "one_device",
     )
-    jit_compile: bool | None = option("Compile each step with XLA. Default: on GPUs.", None)
+    jit_compile: bool | None = option(  # type: ignore[assignment]
+        "Compile each step with XLA. Default: on GPUs.", None
+    )
     max_eval_steps: int = option("Maximum number of evaluation steps.", 100, least=1)
     trained_num_hidden_layers: tuple[int, ...] | None = option(
         "Numbers of layers. Each update draws one of them, so that the model can be used with any of "
@@ -113,5 +117,6 @@ class PretrainingOptions(TrainingOptions, MaskingConfig):
     @property
     def recipe_values(self) -> PretrainingRecipe:
         """The hyperparameters of the recipe, the paper's by default."""
-        row = PRETRAINING_RECIPES.get(self.recipe)
-        return row.values(self.init_checkpoint is None) if row else PAPER
+        if self.recipe is None:
+            return PAPER
+        return PRETRAINING_RECIPES[self.recipe].values(self.init_checkpoint is None)

@@ -18,7 +18,7 @@ from albert_tf.data.pretraining.record_files import RecordFile, count_records, f
 from albert_tf.data.records import feature_sizes, pretraining_record, unmasked_record
 from albert_tf.errors import InputError, name_place, warn
 from albert_tf.options import select
-from albert_tf.options.resolution import Resolution
+from albert_tf.options.resolution import Resolution, resolved
 from albert_tf.tasks.pretraining_options import PretrainingOptions
 from albert_tf.tasks.training_options import PAPER_LENGTH, PAPER_PREDICTIONS
 from albert_tf.tasks.vocabulary import check_vocab_size, load_tokenizer
@@ -73,7 +73,7 @@ def open_records(
     all_stats = stats["input_file"] | stats["eval_input_file"]
     tokenizer = _load_tokenizer(options, all_stats)
     if tokenizer is not None:
-        check_vocab_size(tokenizer, config, options.albert_config_file)
+        check_vocab_size(tokenizer, config, resolved(options.albert_config_file))
     _check_stats(stats, tokenizer, options, config)
     known = _known_counts(options, all_stats)
     records = {flag: _open(options, config, flag, paths[flag], known, tokenizer) for flag in _FLAGS}
@@ -89,7 +89,9 @@ def _open(
     tokenizer: Tokenizer | None,
 ) -> Records:
     spec = pretraining_record(
-        options.max_seq_length, options.max_predictions_per_seq, config.vocab_size
+        resolved(options.max_seq_length),
+        resolved(options.max_predictions_per_seq),
+        config.vocab_size,
     )
     firsts = {path: first_record(path, spec) for path in paths}
     masker = None
@@ -99,7 +101,7 @@ def _open(
                 f"--{flag}: {paths[0]} holds records without masks; expected --spm_model_file or "
                 "--vocab_file, their vocabulary"
             )
-        spec = unmasked_record(options.max_seq_length, config.vocab_size)
+        spec = unmasked_record(resolved(options.max_seq_length), config.vocab_size)
         masker = Masker(tokenizer, select(options, MaskingConfig))
     else:
         spec = spec.for_masked(next(filter(None, firsts.values()), b""))
@@ -107,7 +109,7 @@ def _open(
         if record:
             spec.check([record], path, 1)
             first_id = spec.parse(tf.constant(record))["input_ids"][0]
-            if masker is not None and first_id != tokenizer.cls_id:
+            if masker and tokenizer and first_id != tokenizer.cls_id:
                 raise InputError(
                     f"{path}, record 1: begins with id {first_id}, but [CLS] is {tokenizer.cls_id} in "
                     f"{tokenizer.vocabulary_file}; expected the vocabulary of the records"
@@ -149,7 +151,7 @@ def _load_tokenizer(
 ) -> Tokenizer | None:
     """Loads the vocabulary of the flags, or else that of the records, if it is known."""
     vocabulary, lower_case = (options.spm_model_file, options.vocab_file), options.do_lower_case
-    for path, stats in reversed(all_stats.items()):
+    for path, stats in reversed([*all_stats.items()]):
         values = stats.get("options", {})
         if options.do_lower_case is None:
             lower_case = values.get("do_lower_case", lower_case)

@@ -23,7 +23,7 @@ from albert_tf.losses import MaskedLM, PretrainingLoss, SentenceOrder
 from albert_tf.model_folder import TRAINED_LAYERS, find_best
 from albert_tf.models import AlbertEncoder, AlbertPretrainer
 from albert_tf.models.flash_attention import has_flash_attention
-from albert_tf.options.resolution import Resolution
+from albert_tf.options.resolution import Resolution, resolved
 from albert_tf.tasks.noted_options import note_options
 from albert_tf.tasks.optimizers import check_rate
 from albert_tf.tasks.output_folder import (
@@ -94,7 +94,7 @@ def run(options: PretrainingOptions) -> dict[str, float]:
     if stored and options.do_train:
         warn_of_other_data(values, stored, _DATA_OPTIONS, fingerprints)
     if records["input_file"].masker:
-        options.warn_of_few_predictions(options.max_seq_length)
+        options.warn_of_few_predictions(resolved(options.max_seq_length))
     evaluator = _make_evaluator(options, config)
     evaluate, eval_records = None, records["eval_input_file"]
     if eval_records.files:
@@ -110,7 +110,7 @@ def run(options: PretrainingOptions) -> dict[str, float]:
         training.explain_lost_worker(evaluator.is_alone),
         explain_bad_records(records),
     ):
-        if options.do_train:
+        if isinstance(evaluator, training.Trainer):
             part = None if stored else evaluator.model
             noted = note_options(values, stored.options if stored else {})
             noted[FINGERPRINTS] = fingerprints
@@ -127,6 +127,7 @@ def run(options: PretrainingOptions) -> dict[str, float]:
             load_checkpoint(evaluator.model, folder).check_complete()
         else:
             load_init_checkpoint(options, evaluator.model)
+        assert evaluate is not None, "--do_eval has records"
         metrics = evaluate()
     if evaluator.is_chief:
         write_results(options, metrics)
@@ -164,7 +165,7 @@ def _resolve(values: Resolution[PretrainingOptions], stored: StoredRun | None) -
 
 def _preset_dropout(options: PretrainingOptions, config: AlbertConfig) -> float | None:
     """Returns the dropout of the preset of the recipe that has the model's size; None without presets."""
-    presets = PRETRAINING_RECIPES[options.recipe].presets
+    presets = PRETRAINING_RECIPES[resolved(options.recipe)].presets
     if not presets:
         return None
     published = find_size(config, presets)
@@ -193,9 +194,9 @@ def _trained_depths(
 
 
 def _make_evaluator(options: PretrainingOptions, config: AlbertConfig) -> training.Evaluator:
-    seed, dtype = options.random_seed, options.mixed_precision
+    seed, dtype = options.random_seed, resolved(options.mixed_precision)
     # In the kernel's backward pass the order of additions changes.
-    may_use_flash = options.jit_compile and not options.deterministic
+    may_use_flash = resolved(options.jit_compile) and not options.deterministic
     sentence_head = options.sentence_objective != "none"
     objectives = [MaskedLM(), SentenceOrder()] if sentence_head else [MaskedLM()]
     if config.type_vocab_size < 2:
@@ -209,7 +210,7 @@ def _make_evaluator(options: PretrainingOptions, config: AlbertConfig) -> traini
             remat=options.remat,
             use_one_hot_embeddings=options.use_one_hot_embeddings,
             flash_attention=may_use_flash and has_flash_attention(config, dtype),
-            trained_num_hidden_layers=options.trained_num_hidden_layers,
+            trained_num_hidden_layers=resolved(options.trained_num_hidden_layers),
             seed=seed,
             dtype=dtype,
         )
@@ -219,8 +220,8 @@ def _make_evaluator(options: PretrainingOptions, config: AlbertConfig) -> traini
         options,
         make_model,
         PretrainingLoss(objectives),
-        num_train_steps=options.num_train_steps,
-        num_warmup_steps=options.warmup_steps,
+        num_train_steps=resolved(options.num_train_steps),
+        num_warmup_steps=resolved(options.warmup_steps),
         decay_steps=options.decay_steps,
     )
 
@@ -238,7 +239,7 @@ def _train(
     batches_from = functools.partial(
         pretraining_batches,
         train_records,
-        options.train_batch_size,
+        resolved(options.train_batch_size),
         options.shuffle_buffer,
         options.random_seed,
     )
@@ -247,7 +248,7 @@ def _train(
             f"--output_dir={options.output_dir} will hold no vocabulary, as that of the records "
             "is not known; --spm_model_file or --vocab_file names it"
         )
-    advice = StoredModel.of_config(options.albert_config_file).advice
+    advice = StoredModel.of_config(resolved(options.albert_config_file)).advice
     advice.pop(TRAINED_LAYERS, None)
     with start_or_resume(
         options, trainer, starting_part, tokenizer, noted=noted, advice=advice
@@ -256,12 +257,12 @@ def _train(
             save_counts(options, records)
             num_records = sum(file.count for file in train_records.files)
             warn_of_large_batch(options, num_records, "records")
-        check = LearningCheck(batches_from().as_numpy_iterator(), options.warmup_steps)
+        check = LearningCheck(batches_from().as_numpy_iterator(), resolved(options.warmup_steps))
         plan = training.TrainingPlan(
             options,
             write_best,
             "pretraining",
-            options.num_train_steps,
+            resolved(options.num_train_steps),
             best_metric="loss",
             higher_is_better=False,
         )

@@ -172,6 +172,10 @@ def _small(is_first: bool) -> PretrainingRecipe:
     return PretrainingRecipe("lamb", learning_rate, 64, steps, 100, 0.2, precision)
 
 
+# Names of the rows, the values of --recipe.
+RecipeName = Literal["paper_v1", "paper_v2", "small"]
+
+
 class NamedRecipe(NamedTuple):
     """A value of `--recipe`."""
 
@@ -189,7 +193,7 @@ def _paper(version: str) -> NamedRecipe:
     )
 
 
-PRETRAINING_RECIPES = {
+PRETRAINING_RECIPES: Mapping[RecipeName, NamedRecipe] = {
     "paper_v1": _paper("1"),
     "paper_v2": _paper("2"),
     "small": NamedRecipe(

@@ -13,7 +13,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, name_place, warn
 from albert_tf.model_folder import CONFIG_FILE
 from albert_tf.optimization import PolynomialDecayWithWarmup
-from albert_tf.options.resolution import SOURCES, Resolution
+from albert_tf.options.resolution import SOURCES, Resolution, resolved
 from albert_tf.tasks.optimizers import OPTIMIZERS
 from albert_tf.tasks.stored_run import StoredRun
 from albert_tf.tasks.training_options import TrainingOptions
@@ -66,7 +66,8 @@ def load_config(values: Resolution[Any], stored: StoredRun | None = None) -> Alb
     config_file, length = values["albert_config_file"], values["max_seq_length"]
     with name_place("--albert_config_file"):
         is_stored = stored is not None and stored.model.config_file == config_file
-        config = (stored.model if is_stored else StoredModel.of_config(config_file)).config
+        model = stored.model if stored and is_stored else StoredModel.of_config(config_file)
+        config = model.config
     config = config.with_layers(values["num_hidden_layers"])
     if config.type_vocab_size < 2:
         raise InputError(
@@ -85,12 +86,13 @@ def with_dropout(config: AlbertConfig, dropout: float | None) -> AlbertConfig:
     """Returns a config with `--dropout`; None keeps its own rates."""
     if dropout is None:
         return config
-    return dataclasses.replace(config, **dict.fromkeys(DROPOUTS, dropout))
+    rates: dict[str, Any] = dict.fromkeys(DROPOUTS, dropout)
+    return dataclasses.replace(config, **rates)
 
 
 def warn_of_large_batch(options: TrainingOptions, count: int, what: str) -> None:
     """Warns if a batch is larger than the training data, `count` of `what`."""
-    if options.train_batch_size > count:
+    if resolved(options.train_batch_size) > count:
         warn(
             f"--train_batch_size={options.train_batch_size}: there are {count} {what}, so every "
             "update has some of them more than once"
@@ -122,7 +124,7 @@ def make_evaluator(
                 "so the learning rate does not reach its peak; see --warmup_steps"
             )
         learning_rate = PolynomialDecayWithWarmup(
-            options.learning_rate,
+            resolved(options.learning_rate),
             num_train_steps,
             num_warmup_steps,
             options.poly_power,
@@ -132,7 +134,7 @@ def make_evaluator(
         return training.Trainer(
             model,
             loss,
-            OPTIMIZERS[options.optimizer].make(learning_rate),
+            OPTIMIZERS[resolved(options.optimizer)].make(learning_rate),
             strategy,
             options.random_seed,
             options.accumulate_steps,
@@ -142,7 +144,7 @@ def make_evaluator(
 
 def _check_batch_divides(options: TrainingOptions, replicas: int) -> None:
     parts = replicas * options.accumulate_steps
-    if options.train_batch_size % parts:
+    if resolved(options.train_batch_size) % parts:
         raise InputError(
             f"--train_batch_size={options.train_batch_size}: expected a multiple of {parts}, "
             f"which is {replicas} replicas x --accumulate_steps={options.accumulate_steps}"

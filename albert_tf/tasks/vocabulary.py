@@ -25,6 +25,7 @@ def load_tokenizer(
     if spm_model_file:
         with name_place("--spm_model_file"):
             return AlbertTokenizer(spm_model_file, lower_case, word_start_rule)
+    assert vocab_file is not None
     with name_place("--vocab_file"):
         try:
             return WordPieceTokenizer(vocab_file, lower_case)
@@ -38,7 +39,7 @@ def load_tokenizer(
 
 
 def warn_of_unknown(
-    unknown: int, pieces: int, text: str, vocabulary_file: str, lower_case: bool
+    unknown: int, pieces: int, text: str, vocabulary_file: str | None, lower_case: bool | None
 ) -> None:
     """Warns if more of a text's pieces are unknown than in the vocabulary's own language and case."""
     if unknown > _MAX_UNKNOWN * pieces:

@@ -28,7 +28,7 @@ def characters_of_unicode(may_count: Callable[[str], bool] | None = None) -> Ite
         return iter(characters)
     starts = range(0, len(characters), _BLOCK)
     blocks = (characters[start : start + _BLOCK] for start in starts)
-    return itertools.chain.from_iterable(filter(may_count, blocks))
+    return itertools.chain.from_iterable(block for block in blocks if may_count(block))
 
 
 def code_points(characters: Iterable[str]) -> np.ndarray:

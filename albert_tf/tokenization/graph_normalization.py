@@ -223,6 +223,7 @@ class GraphNormalizer:
 
     def _shorten_unknown_runs(self, characters: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
         """Finds the characters that stay, bool (n,): of a long run its beginning and its last one."""
+        assert self._known is not None
         is_first = rows != tf.pad(rows, [[1, 0]], constant_values=-1)[:-1]
         ends_run = is_first | _is_one_of(characters, self._known)
         # A character is dropped if no run ends from so many characters before it to the next one.

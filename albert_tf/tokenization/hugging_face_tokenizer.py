@@ -67,7 +67,7 @@ def vocabulary_contents(tokenizer: Tokenizer) -> dict[str, bytes]:
 def _case_and_rules(tokenizer: Tokenizer) -> _Json:
     """Returns the keys of `tokenizer_config.json` that a tokenizer of ours is made of again."""
     is_wordpiece = isinstance(tokenizer, WordPieceTokenizer)
-    keep_accents = not is_wordpiece and tokenizer.keep_accents
+    keep_accents = isinstance(tokenizer, AlbertTokenizer) and tokenizer.keep_accents
     note = note_rules(is_wordpiece, tokenizer.lower_case, keep_accents)
     return {"do_lower_case": tokenizer.lower_case, OWN: note}
 
@@ -80,6 +80,7 @@ def hugging_face_files(tokenizer: Tokenizer, max_length: int) -> dict[str, bytes
     if isinstance(tokenizer, AlbertTokenizer):
         names, pipeline = SENTENCEPIECE, _sentencepiece_pipeline(tokenizer)
     else:
+        assert isinstance(tokenizer, WordPieceTokenizer)
         names, pipeline = WORDPIECE, _wordpiece_pipeline(tokenizer)
     content = {
         "version": "1.0",

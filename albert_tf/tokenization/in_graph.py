@@ -75,6 +75,7 @@ def make_graph_tokenizer(tokenizer: Tokenizer) -> GraphTokenizer:
     """Returns the tokenizer as TensorFlow operations."""
     if isinstance(tokenizer, AlbertTokenizer):
         return GraphAlbertTokenizer(tokenizer)
+    assert isinstance(tokenizer, WordPieceTokenizer)
     return GraphWordPieceTokenizer(tokenizer)
 
 

@@ -90,7 +90,9 @@ class Tokenizer(abc.ABC):
             InputError: there is no such model, or its vocabulary is of another tokenizer.
         """
         with name_place(f"{cls.__name__}.from_preset({preset!r})"):
-            return cls(*find_preset(preset, cls.file_name == WORDPIECE_FILE, lower_case))
+            # The first two arguments of each subclass.
+            found = find_preset(preset, cls.file_name == WORDPIECE_FILE, lower_case)
+            return cls(*found)  # type: ignore[call-arg]  # `cls` is a subclass
 
     @property
     def vocab_size(self) -> int:

@@ -10,7 +10,7 @@ characters than sigma depend on their neighbours.
 
 import functools
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from albert_tf.lazy import LazyModule
 from albert_tf.tokenization.character_tables import (
@@ -19,7 +19,10 @@ from albert_tf.tokenization.character_tables import (
     replace_normalizer,
 )
 
-tf = LazyModule("tensorflow")
+if TYPE_CHECKING:
+    import tensorflow as tf
+else:
+    tf = LazyModule("tensorflow")
 
 # The one letter whose lower case depends on its neighbours: ς ends a word, σ stands elsewhere.
 SIGMA, _LOWER_SIGMA, _FINAL_SIGMA = "Σ", "σ", "ς"

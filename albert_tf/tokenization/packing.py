@@ -5,7 +5,7 @@ apply the same ones.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeAlias
 
 import tensorflow as tf
 
@@ -16,8 +16,9 @@ from albert_tf.tokenization.in_graph import GraphTokenizer
 # Where the choice goes in a question with a gap.
 BLANK = "_"
 
-# Number of tokens: an int or an integer tensor.
-_Length = TypeVar("_Length")
+# Number of tokens, and what chooses one of two.
+_Length: TypeAlias = int | tf.Tensor
+_Choose: TypeAlias = Callable[[_Length, _Length], _Length]
 
 
 def join_choice(question: str, choice: str) -> str:
@@ -29,8 +30,8 @@ def pair_lengths(
     length_a: _Length,
     length_b: _Length,
     budget: _Length,
-    minimum: Callable[[_Length, _Length], _Length] = min,
-    maximum: Callable[[_Length, _Length], _Length] = max,
+    minimum: _Choose = min,
+    maximum: _Choose = max,
 ) -> tuple[_Length, _Length]:
     """Returns how many tokens of each of two texts remain when both have to fit.
 
@@ -46,7 +47,7 @@ def choice_lengths(
     length_b: _Length,
     max_seq_length: int,
     max_qa_length: int,
-    minimum: Callable[[_Length, _Length], _Length] = min,
+    minimum: _Choose = min,
 ) -> tuple[_Length, _Length]:
     """Returns how many tokens remain of an article, and of question and choice together.
 
@@ -57,9 +58,7 @@ def choice_lengths(
     return minimum(length_a, max_seq_length - 3 - kept_b), kept_b
 
 
-def count_windows(
-    length: _Length, size: int, maximum: Callable[[_Length, _Length], _Length] = max
-) -> _Length:
+def count_windows(length: _Length, size: int, maximum: _Choose = max) -> _Length:
     """Returns the number of windows of a text, each with at most `size` of its tokens."""
     return maximum(-(-length // size), 1)
 

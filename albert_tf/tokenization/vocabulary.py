@@ -4,6 +4,7 @@ import io
 import random
 import re
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import sentencepiece
 
@@ -19,7 +20,7 @@ _MAX_SENTENCE_CHARACTERS = 4192 // 4
 
 # The trainer specification inside the published `30k-clean.model`. The number of threads influences the
 # order of sums, so it is theirs and not this machine's.
-_PUBLISHED_SETTINGS = {
+_PUBLISHED_SETTINGS: dict[str, Any] = {
     "model_type": "unigram",
     "character_coverage": 0.99995,
     "normalization_rule_name": "nmt_nfkc",

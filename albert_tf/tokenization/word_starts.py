@@ -2,12 +2,15 @@
 
 import functools
 import unicodedata
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
 from albert_tf.tokenization.interface import CONTINUATION_MARK, WORD_MARK, Tokenizer
 from albert_tf.tokenization.special_pieces import WORDPIECE
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 # First words of the Unicode names of their letters.
 _WRITTEN_WITHOUT_SPACES = {
@@ -27,8 +30,7 @@ _WRITTEN_WITHOUT_SPACES = {
     "YI",
 }
 
-# Arrays, or tensors.
-_Array = TypeVar("_Array")
+_Array: TypeAlias = "np.ndarray | tf.Tensor"
 
 
 class WordTables(NamedTuple):

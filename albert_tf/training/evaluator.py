@@ -3,18 +3,17 @@
 import functools
 import types
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from albert_tf.backends import require_tensorflow
+from albert_tf.losses.means import Batch, Mean
 
-Batch = Mapping[str, tf.Tensor]
-Batches = tf.data.Dataset | tf.distribute.DistributedDataset
-# Means as pairs of total and weight.
-Means = dict[str, tuple[tf.Tensor, tf.Tensor]]
+Batches: TypeAlias = tf.data.Dataset | tf.distribute.DistributedDataset
+Means = dict[str, Mean]
 
 
 class Loss(Protocol):
@@ -23,10 +22,10 @@ class Loss(Protocol):
     def weights(self, batch: Batch) -> dict[str, tf.Tensor]:
         """Returns this micro-batch's share of each denominator of the loss."""
 
-    def metrics(self, batch: Batch, outputs) -> Means:
+    def metrics(self, batch: Batch, outputs: Any) -> Means:
         """Returns the means over this micro-batch, for the loss and the reports."""
 
-    def total(self, means: Means, weights: dict[str, tf.Tensor]) -> tf.Tensor:
+    def total(self, means: Mapping[str, Mean], weights: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """Returns this micro-batch's share of the loss, given the denominators of the whole batch."""
 
     def derive(self, metrics: Mapping[str, float]) -> dict[str, float]:
@@ -43,9 +42,14 @@ class Evaluator:
         require_tensorflow(type(self).__name__)
         self.model = model
         self.strategy = strategy
-        self._loss = loss
+        self._given_loss = loss
         self._jit_compile = False
         self._graphs: dict[tuple, Callable] = {}
+
+    @property
+    def _loss(self) -> Loss:
+        assert self._given_loss is not None, "an evaluator without a loss only predicts"
+        return self._given_loss
 
     @property
     def is_chief(self) -> bool:

@@ -20,7 +20,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import tensorflow as tf
@@ -30,10 +30,9 @@ from albert_tf.errors import InputError, Preempted, warn
 from albert_tf.model_folder import BEST_DIR, STATE_DIR, find_best, read_own
 from albert_tf.options.training import LoopOptions
 from albert_tf.progress import Progress
-from albert_tf.training.evaluator import Batch
 from albert_tf.training.reports import BadSteps, Callback, Interval, Reports
 from albert_tf.training.states import States
-from albert_tf.training.trainer import Trainer
+from albert_tf.training.trainer import BatchIterator, Trainer
 
 # Writes the model to the folder of the best one, given the metrics and the step.
 WriteBest = Callable[[Mapping[str, float]], None]
@@ -165,7 +164,7 @@ class _Loop:
     bad_steps: BadSteps
     preemption: "Preemption"
 
-    def update_until_end(self, step: int, batches: Iterator[Batch]) -> None:
+    def update_until_end(self, step: int, batches: BatchIterator) -> None:
         """Makes the updates from `step` to the end of the plan, with reports, evaluations and states."""
         trainer, plan = self.trainer, self.plan
         interval = Interval(compiles=True, earlier=self._read_interval(step))
@@ -213,6 +212,7 @@ class _Loop:
 
         The report comes last because a reported step is not evaluated again after a restart.
         """
+        assert self.evaluate_model is not None
         trainer, plan, step = self.trainer, self.plan, self.trainer.step
         with self.preemption.nothing_to_save():
             metrics = self.evaluate_model()
@@ -239,7 +239,7 @@ class Preemption:
         self._is_alone = is_alone
         self._signal: int | None = None
         self._may_raise = False
-        self._before = {}
+        self._before: dict[int, Callable[..., Any] | int | None] = {}
 
     @property
     def requested(self) -> bool:

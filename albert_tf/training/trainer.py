@@ -5,14 +5,15 @@ the result would depend on the number of replicas. Here the gradients are summed
 then clipped, then passed to an optimizer that does neither.
 """
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import keras
 import tensorflow as tf
 
 from albert_tf.checkpoints.tensors import variables_by_path
-from albert_tf.training.evaluator import Batch, Evaluator, Loss, Means, StepMeans
+from albert_tf.losses.means import Batch, Mean
+from albert_tf.training.evaluator import Evaluator, Loss, Means, StepMeans
 from albert_tf.training.refusals import check_optimizer, check_variables
 
 # Maximum global norm of the gradients, as in BERT and ALBERT.
@@ -23,6 +24,8 @@ _COMPILED_STEPS = 16
 
 # By the variable's index among the trainable ones.
 Gradients = dict[int, tf.Tensor]
+
+BatchIterator: TypeAlias = tf.data.Iterator | tf.distribute.DistributedIterator
 
 
 class Trainer(Evaluator):
@@ -80,7 +83,7 @@ class Trainer(Evaluator):
         """Number of steps so far, including skipped ones."""
         return int(self.optimizer.iterations.numpy())
 
-    def distribute(self, batches: tf.data.Dataset) -> Iterator[Batch]:
+    def distribute(self, batches: tf.data.Dataset) -> BatchIterator:
         """Returns an iterator over global batches, each split over the replicas."""
         return iter(self._distribute(batches))
 
@@ -89,7 +92,7 @@ class Trainer(Evaluator):
         """Number of updates in one call that suits the device."""
         return _COMPILED_STEPS if self._compiles_loop else 1
 
-    def train_steps(self, batches: Iterator[Batch], count: int) -> StepMeans:
+    def train_steps(self, batches: BatchIterator, count: int) -> StepMeans:
         """Makes `count` updates in one call to the device, with as many batches of `distribute`.
 
         Returns the means of `loss.metrics`, `learning_rate`, `gradient_norm` (before clipping), the
@@ -101,7 +104,7 @@ class Trainer(Evaluator):
         parts = [self._train_loop(batches, tf.constant(number)) for number in calls]
         return StepMeans(parts[0].names, tf.concat([part.values for part in parts], axis=0))
 
-    def _make_train_loop(self, batches: Iterator[Batch], count: tf.Tensor) -> StepMeans:
+    def _make_train_loop(self, batches: BatchIterator, count: tf.Tensor) -> StepMeans:
         """Makes `count` updates with the next batches; XLA compiles them if all shapes are known."""
         spec = batches.element_spec
         step = tf.function(self._packed_step, input_signature=[spec], autograph=False)
@@ -121,7 +124,7 @@ class Trainer(Evaluator):
         """Makes one update with a distributed batch; for use in a graph."""
         rate = tf.convert_to_tensor(self.optimizer.learning_rate)
         means = self._of_one_replica(self._run(self._update, batch))
-        return means | {"learning_rate": (rate, tf.ones([]))}
+        return means | {"learning_rate": Mean(rate, tf.ones([]))}
 
     def _update(self, batch: Batch) -> Means:
         """Makes one update, on each replica with its part of the batch."""
@@ -246,7 +249,7 @@ class Trainer(Evaluator):
 
 
 def _repeat_on_rows(
-    step: Callable[[Batch], StepMeans], stacked: Batch, count: tf.Tensor
+    step: tf.types.experimental.PolymorphicFunction, stacked: Batch, count: tf.Tensor
 ) -> StepMeans:
     """Calls a step on the first `count` of `_COMPILED_STEPS` batches that are stacked."""
 
@@ -257,7 +260,7 @@ def _repeat_on_rows(
 
 
 def _repeat(
-    step: Callable[[Batch], StepMeans],
+    step: tf.types.experimental.PolymorphicFunction,
     batch_of: Callable[[tf.Tensor], Batch],
     count: tf.Tensor,
     most: int | tf.Tensor,

@@ -194,7 +194,8 @@ def _plan(
     measured = sorted(group[1], key=operator.itemgetter(0))
     documents = ((number, size) for number, sizes, _ in measured for size in sizes.tolist())
     chunks = group_documents(documents, operator.itemgetter(1), config.segments.min_documents)
-    planned, first_document = [[] for _ in paths], 0
+    planned: list[list[tuple[int, int, int]]] = [[] for _ in paths]
+    first_document = 0
     for chunk, members in enumerate(chunks):
         for number, count in collections.Counter(number for number, _ in members).items():
             planned[number].append((chunk, first_document, count))

@@ -130,14 +130,13 @@ class PretrainingDataStats:
     @classmethod
     def from_json_dict(cls, values: dict[str, Any]) -> "PretrainingDataStats":
         """Returns the counts of a dictionary of `to_json_dict`."""
-        return cls(
-            **{
-                name: collections.Counter({int(key): count for key, count in value.items()})
-                if isinstance(value, dict)
-                else value
-                for name, value in values.items()
-            }
-        )
+        counts: dict[str, Any] = {
+            name: collections.Counter({int(key): count for key, count in value.items()})
+            if isinstance(value, dict)
+            else value
+            for name, value in values.items()
+        }
+        return cls(**counts)
 
 
 class Instance(NamedTuple):
@@ -258,7 +257,7 @@ class ChunkMaker:
             "next_sentence_labels": np.array([[instance.label] for instance in instances]),
         }
         if self._masker is not None:
-            masked = [instance.masked for instance in instances]
+            masked = [each.masked for each in instances if each.masked is not None]
             columns["input_ids"] = spread([sequence.input_ids for sequence in masked], mask, pad_id)
             columns |= self._masker.pad(masked)
         return columns

@@ -28,7 +28,7 @@ class RecordFile(NamedTuple):
 
     path: str
     size: int  # in bytes
-    count: int  # of records
+    count: int  # type: ignore[assignment]  # of records; takes the place of `tuple.count`
 
 
 def count_records(

@@ -108,8 +108,8 @@ class SegmentConfig:
         return self.max_tokens
 
 
-def make_document(sentences: Sequence[Sequence[int]], max_tokens: int) -> Document:
-    """Makes a document of the ids of its sentences, none empty.
+def make_document(sentences: Sequence[np.ndarray], max_tokens: int) -> Document:
+    """Makes a document of the ids of its sentences, int (P,) each, none empty.
 
     Sentences longer than `max_tokens` are split into parts of this length, so that no text is lost.
     """
@@ -136,11 +136,12 @@ class SegmentMaker:
         other_document: Callable[[], Document] | None = None,
     ) -> Iterator[Segments]:
         """Yields the cut segments of a document; `nsp` needs `other_document`, which draws another."""
-        make_next = {
+        makers: dict[str, Callable[..., tuple[Segments, int]]] = {
             "sop": self._next_sop,
             "nsp": functools.partial(self._next_nsp, other_document=other_document),
             "none": self._next_single,
-        }[self.config.sentence_objective]
+        }
+        make_next = makers[self.config.sentence_objective]
         sentence = 0
         while sentence < document.num_sentences:
             segments, sentence = make_next(document, sentence, rng)
@@ -153,7 +154,7 @@ class SegmentMaker:
         end = self._sop_group_end(document, first, self.config.draw_target(rng))
         text = document.text(first, end)
         if end - first > 1:
-            cut = document.offsets[rng.integers(first + 1, end)] - document.offsets[first]
+            cut = document.offsets[int(rng.integers(first + 1, end))] - document.offsets[first]
         else:
             cut = self._draw_cut(text, rng)
         a, b = text[:cut], text[cut:]
@@ -182,13 +183,14 @@ class SegmentMaker:
         document: Document,
         first: int,
         rng: np.random.Generator,
-        other_document: Callable[[], Document],
+        other_document: Callable[[], Document] | None,
     ) -> tuple[Segments, int]:
         """Returns a segment and the text after it or, half of the time, of another document.
 
         In a group of one sentence nothing follows, so the other text is always of another document.
         Sentences that another document replaced go to the next group.
         """
+        assert other_document is not None
         target = self.config.draw_target(rng)
         end = document.group_end(first, target)
         a_end = int(rng.integers(first + 1, end)) if end - first > 1 else end
