@@ -33,6 +33,7 @@ lint: .venv/installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
+	$(BIN)/mypy
 
 # The pages are in build/site. Nothing is downloaded but the packages of the environment.
 docs: .venv/installed-test

@@ -63,11 +63,10 @@ def vocabulary_flags(
     is_given = bool(spm_model_file or vocab_file)
     if not is_given:
         spm_model_file, vocab_file = find_vocabulary(folder)
-    if not (spm_model_file or vocab_file):
+    path = vocab_file or spm_model_file
+    if not path:
         return {}
-    settings = TokenizerSettings(
-        folder, vocab_file or spm_model_file, is_wordpiece=vocab_file is not None
-    )
+    settings = TokenizerSettings(folder, path, is_wordpiece=vocab_file is not None)
     if not is_given:
         settings.check_pieces()
     if lower_case is None:

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import pathlib
+import typing
 
 import pytest
 
@@ -15,13 +16,14 @@ from albert_tf.tasks.conversion import ConversionOptions
 from albert_tf.tasks.embedding import EmbeddingOptions
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.squad_options import SquadOptions
-from albert_tf.tasks.optimizers import OPTIMIZERS
+from albert_tf.tasks.optimizers import OPTIMIZERS, OptimizerName
 from albert_tf.tasks.pretraining_data import PretrainingDataOptions
 from albert_tf.tasks.pretraining_run import PretrainingOptions
 from albert_tf.tasks.training_options import (
     PAPER,
     PAPER_PRETRAINING,
     PRETRAINING_RECIPES,
+    RecipeName,
     find_size,
 )
 from tests.helpers import refused
@@ -248,6 +250,11 @@ def test_rate_of_a_recipe_is_for_its_optimizer():
             values_of_the_recipe(PRETRAINING(recipe=recipe, optimizer="adamw"))
         given = {"optimizer": "adamw", "learning_rate": 0.1}
         assert values_of_the_recipe(PRETRAINING(recipe=recipe, **given)).items() >= given.items()
+
+
+def test_optimizers_and_recipes_have_the_names_of_their_rows():
+    assert typing.get_args(OptimizerName) == tuple(OPTIMIZERS)
+    assert typing.get_args(RecipeName) == tuple(PRETRAINING_RECIPES)
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
