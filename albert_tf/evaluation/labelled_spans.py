@@ -188,7 +188,7 @@ def score_entities(
     table = TagTable.from_tags(make_tags(labels))
     received = [[span.place for span in spans] for spans in predicted]
     made_at = _places(texts, received, table)
-    true_at = _places(texts, [_labelled(text) for text in texts], table)
+    true_at = _places(texts, [text.known_spans for text in texts], table)
     right, made, true = (
         collections.Counter(label for *_, label in places)
         for places in (true_at & made_at, made_at, true_at)
@@ -197,11 +197,6 @@ def score_entities(
         label: _score(right[label], made[label], true[label]) for label in sorted(made | true)
     }
     return {**scores, ALL: _score(*(counts.total() for counts in (right, made, true)))}
-
-
-def _labelled(text: TaggedText) -> Sequence[Span]:
-    assert text.spans is not None, "only texts with labels are scored"
-    return text.spans
 
 
 # Number of a text, limits and label of a span.

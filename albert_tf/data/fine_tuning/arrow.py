@@ -55,8 +55,9 @@ def to_mappings(table: Any) -> list[dict[str, Any]]:
     rows = table.to_pylist()
     for column, feature in about.get("info", {}).get("features", {}).items():
         names = _label_names(feature)
-        for row in rows if names and column in table.column_names else ():
-            row[column] = _label(row[column], names)
+        if names and column in table.column_names:
+            for row in rows:
+                row[column] = _label(row[column], names)
     return rows
 
 

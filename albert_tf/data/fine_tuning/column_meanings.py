@@ -7,6 +7,7 @@ learnt or measured. In a test set, whose rows are all answered, they have no eff
 
 import collections
 import dataclasses
+import itertools
 import re
 import sys
 from collections.abc import Collection, Mapping, Sequence
@@ -136,15 +137,16 @@ def leave_out_rows(table: Table) -> Table:
     if not any(kept):
         raise InputError(f"{said}; expected rows that count, or --ignore_columns")
     warn(said)
-    rows, numbers = (
-        [item for item, keep in zip(items, kept, strict=True) if keep]
-        for items in (table.rows, table.numbers)
+    return dataclasses.replace(
+        table,
+        columns=tuple(columns),
+        rows=list(itertools.compress(table.rows, kept)),
+        numbers=list(itertools.compress(table.numbers, kept)),
     )
-    return dataclasses.replace(table, columns=tuple(columns), rows=rows, numbers=numbers)
 
 
 def account_for_columns(
-    table: Table, split: str, read: Mapping[str, str | None], are_pairs: bool = False
+    table: Table, split: str, read: Mapping[str, str | int | None], are_pairs: bool = False
 ) -> None:
     """Says which columns are read as what, and refuses others that have a meaning.
 

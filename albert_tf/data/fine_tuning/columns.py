@@ -201,9 +201,11 @@ def _flag(table: Table, number: int, fields: Sequence[Any], place: int) -> int:
 def _read_vectors(table: Table) -> list[list[int]] | None:
     """Returns the labels of all rows if they are vectors of 0 and 1, of one length."""
     column = table.columns.index(_find_label(table, False))
-    vectors = [_read_vector(row[column]) for row in table.rows]
-    if None in vectors:
-        return None
+    vectors = []
+    for row in table.rows:
+        if (vector := _read_vector(row[column])) is None:
+            return None
+        vectors.append(vector)
     lengths = {len(vector) for vector in vectors}
     return vectors if len(lengths) == 1 and lengths.pop() > 1 else None
 
@@ -212,8 +214,8 @@ def _read_vector(cell: Any) -> list[int] | None:
     """Returns a vector of 0 and 1; None if a cell is anything else."""
     if not isinstance(cell, list):
         return None
-    flags = [_FLAGS.get(str(value).lower()) for value in cell]
-    return None if None in flags else flags
+    names = [str(value).lower() for value in cell]
+    return [_FLAGS[name] for name in names] if all(name in _FLAGS for name in names) else None
 
 
 def _find_texts(table: Table, pairs: Sequence[tuple[str, str]]) -> tuple[str, str | None]:

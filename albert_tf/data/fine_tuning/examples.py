@@ -33,6 +33,12 @@ class Example:
         """All that a model reads."""
         return self.text_a, self.text_b, self.choices
 
+    @property
+    def known_label(self) -> str:
+        """The label of an example that has one."""
+        assert self.label is not None
+        return self.label
+
     def known(self) -> dict[str, str]:
         """Returns the id and, if there is one, the label, for rows of predictions."""
         return {"guid": self.guid, **({} if self.label is None else {"label": self.label})}
@@ -148,7 +154,8 @@ def hold_out(
     the seed and their texts, so most rows keep their set if others are added.
     """
     groups = collections.defaultdict(list)
-    hashes, counts = [], collections.Counter()
+    hashes = []
+    counts: collections.Counter[str] = collections.Counter()
     for row, example in enumerate(examples):
         groups[example.label if by_label else None].append(row)
         content = json.dumps((seed, getattr(example, "texts", example)), default=repr)
@@ -165,7 +172,7 @@ def hold_out(
         if not drawn:
             rare += rows
     dev.update(draw(rare))
-    parts = [], []
+    parts: tuple[list[Any], list[Any]] = ([], [])
     for row, example in enumerate(examples):
         parts[row in dev].append(example)
     return parts
@@ -212,7 +219,10 @@ def _read_label(place: str, cell: Any, labels: Labels) -> str:
         raise InputError(f"{place}: the label is missing ({cell})")
     if has_sets and not is_list:
         names = as_text(cell, place).split(LABEL_SEPARATOR)
-    known = (labels.names or ()) if has_sets else labels if isinstance(labels, Sequence) else ()
+    if isinstance(labels, MultiLabels):
+        known: Sequence[str] = labels.names or ()
+    else:
+        known = labels if isinstance(labels, Sequence) else ()
     is_score = isinstance(labels, ScoreRange)
     for name in names:
         is_share = is_list and isinstance(name, float) and not (is_score or name.is_integer())

@@ -127,7 +127,7 @@ def encode_long_texts(
     included.
     """
     size = max_seq_length - 2
-    arrays = input_ids, lengths, indices = [array.array("i") for _ in range(3)]
+    input_ids, lengths, indices = arrays = [array.array("i") for _ in range(3)]
     for first in range(0, len(examples), _EXAMPLES_AT_ONCE):
         texts = [example.text_a for example in examples[first : first + _EXAMPLES_AT_ONCE]]
         for index, ids in enumerate(tokenizer.encode_batch(texts), first):
@@ -137,11 +137,11 @@ def encode_long_texts(
                 input_ids.extend([tokenizer.cls_id, *ids[begin:end], tokenizer.sep_id])
                 lengths.append(end - begin + 2)
                 indices.append(index)
-    input_ids, lengths, indices = (np.array(values, np.int32) for values in arrays)
+    all_ids, counts, owners = (np.array(values, np.int32) for values in arrays)
     window_labels = {
-        name: values[indices] for name, values in _named_labels(examples, labels).items()
+        name: values[owners] for name, values in _named_labels(examples, labels).items()
     }
-    return WindowFeatures(input_ids, lengths, lengths, window_labels, example_indices=indices)
+    return WindowFeatures(all_ids, counts, counts, window_labels, example_indices=owners)
 
 
 def encode_choices(
@@ -178,11 +178,16 @@ def encode_pairs(
     examples: Sequence[Example], labels: Labels, tokenizer: Tokenizer, max_seq_length: int
 ) -> PairFeatures:
     """Converts the front of both texts of each example to ids, `[CLS] a [SEP]` and `[CLS] b [SEP]`."""
-    texts = [Example("", text) for pair in examples for text in (pair.text_a, pair.text_b)]
+    texts = [Example("", text) for pair in examples for text in (pair.text_a, pair.text_b or "")]
     features = encode_examples(texts, (), tokenizer, max_seq_length)
-    texts = features.input_ids, features.lengths, features.first_lengths
-    more = {"labels": _named_labels(examples, labels), "num_truncated": features.num_truncated}
-    return PairFeatures(*texts, **more, num_choices=2)
+    return PairFeatures(
+        features.input_ids,
+        features.lengths,
+        features.first_lengths,
+        _named_labels(examples, labels),
+        num_choices=2,
+        num_truncated=features.num_truncated,
+    )
 
 
 def _encode(
@@ -198,7 +203,7 @@ def _encode(
     `keep_end_of_b`, the end.
     """
     cls_id, sep_id = tokenizer.cls_id, tokenizer.sep_id
-    arrays = input_ids, lengths, first_lengths = [array.array("i") for _ in range(3)]
+    input_ids, lengths, first_lengths = arrays = [array.array("i") for _ in range(3)]
     num_truncated = 0
     pairs = iter(pairs)
     while part := list(itertools.islice(pairs, _EXAMPLES_AT_ONCE)):
@@ -213,8 +218,8 @@ def _encode(
             input_ids.extend(first + second)
             lengths.append(len(first) + len(second))
             first_lengths.append(len(first))
-    texts = (np.array(values, np.int32) for values in arrays)
-    return Features(*texts, labels, num_truncated=num_truncated)
+    all_ids, counts, first_counts = (np.array(values, np.int32) for values in arrays)
+    return Features(all_ids, counts, first_counts, labels, num_truncated=num_truncated)
 
 
 def strip_padding(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -239,13 +244,16 @@ def label_ids(examples: Sequence[Example], labels: Labels) -> np.ndarray | None:
     """Returns the labels of n examples as `Features.labels` has them; None if they have none."""
     if not examples or examples[0].label is None:
         return None
+    given = [example.known_label for example in examples]
     if isinstance(labels, ScoreRange):
-        return np.array([float(example.label) for example in examples], np.float32)
+        return np.array([float(score) for score in given], np.float32)
     if isinstance(labels, MultiLabels):
-        rows = [example.label.split(LABEL_SEPARATOR) for example in examples]
+        assert labels.names is not None, "known from the training set on"
+        rows = [names.split(LABEL_SEPARATOR) for names in given]
         return np.array([[name in row for name in labels.names] for row in rows], np.float32)
+    assert labels is not None, "known from the training set on"
     class_ids = {label: class_id for class_id, label in enumerate(labels)}
-    return np.array([class_ids[example.label] for example in examples], np.int32)
+    return np.array([class_ids[label] for label in given], np.int32)
 
 
 def _named_labels(examples: Sequence[Example], labels: Labels) -> dict[str, np.ndarray]:

@@ -59,7 +59,7 @@ def read_texts(path: str, text_column: str | None = None, known: NamedColumns = 
 
 def account_for_texts(table: Table, split: str, columns: Columns, are_pairs: bool = False) -> None:
     """Says which columns are read; see `account_for_columns`."""
-    second = columns.text_b and ("the question" if columns.choices else "the second text")
+    second = "the question" if columns.choices else "the second text"
     read = {"the text": columns.text_a, second: columns.text_b, "the label": columns.label}
     read |= {f"choice {name[-1].upper()}": name for name in columns.choices}
     account_for_columns(table, split, read, are_pairs)

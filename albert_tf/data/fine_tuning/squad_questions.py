@@ -66,7 +66,8 @@ class SquadExample:
 _ID = str | int
 # In rows of tables, which `datasets` has for SQuAD. A member with "?" may be missing.
 _ROW = {"id?": _ID, "question": str, "context": str}
-_ROW_ANSWERS = {"answers": {"text": [str], "answer_start": [int]}, "is_impossible?": bool}
+_ANSWER_LISTS = {"text": [str], "answer_start": [int]}
+_ROW_ANSWERS = {"answers": _ANSWER_LISTS, "is_impossible?": bool}
 
 
 def open_questions(source: Any, split: str, names: ColumnNames) -> Any:
@@ -106,8 +107,9 @@ def read_questions(
         place = table.place(number)
         answers = record.get("answers")
         if isinstance(answers, list) and all(isinstance(answer, Mapping) for answer in answers):
-            names = _ROW_ANSWERS["answers"]
-            record["answers"] = {name: [answer.get(name) for answer in answers] for name in names}
+            record["answers"] = {
+                name: [answer.get(name) for answer in answers] for name in _ANSWER_LISTS
+            }
         check_layout(record, layout, f"{place}: not SQuAD")
         if not labelled:
             record["answers"] = None  # of any form
@@ -159,18 +161,17 @@ def read_squad(path: str, labelled: bool = True, training: bool = False) -> list
 
     The file may also be the list of `data`, or that of `paragraphs`. For `training` see `read_questions`.
     """
-    answers = {"answers" if labelled else "answers?": [{"text": str, "answer_start": int}]}
-    question = {
+    layout_of_question = {
         "id?" if training else "id": _ID,
         "question": str,
-        **answers,
+        "answers" if labelled else "answers?": [{"text": str, "answer_start": int}],
         "is_impossible?": bool,
     }
     content = files.read_json(path, 'SQuAD\'s layout, {"data": [{"paragraphs": [...]}]}')
     if isinstance(content, list):
         has_articles = all(isinstance(part, dict) and "paragraphs" in part for part in content)
         content = {"data": content if has_articles else [{"paragraphs": content}]}
-    layout = {"data": [{"paragraphs": [{"context": str, "qas": [question]}]}]}
+    layout = {"data": [{"paragraphs": [{"context": str, "qas": [layout_of_question]}]}]}
     check_layout(content, layout, f"{path}: not SQuAD")
     examples = []
     places: dict[str, str] = {}

@@ -96,8 +96,16 @@ def encode_windows(
             parts.append(part)
             progress.update(len(part["lengths"]))
     arrays = concatenate(parts)
-    arrays["token_is_max_context"] = arrays["token_is_max_context"].astype(bool)
-    return SquadWindows(labels={name: arrays.pop(name) for name in _LABELS}, **arrays)
+    return SquadWindows(
+        input_ids=arrays["input_ids"],
+        lengths=arrays["lengths"],
+        first_lengths=arrays["first_lengths"],
+        labels={name: arrays[name] for name in _LABELS},
+        example_indices=arrays["example_indices"],
+        token_starts=arrays["token_starts"],
+        token_ends=arrays["token_ends"],
+        token_is_max_context=arrays["token_is_max_context"].astype(bool),
+    )
 
 
 def _encode_chunk(
@@ -119,13 +127,14 @@ def _encode_chunk(
         passages = TokensWithOffsets(*(tf.gather(values, rows) for values in tokens))
     questions = tokenizer.encode_batch([example.question for example in examples])
     question_ids = ragged_rows([ids[:max_query_length] for ids in questions])
-    inputs, windows, tokens = cut_into_arrays(
+    inputs, windows, token_numbers = cut_into_arrays(
         passages, tokenizer, max_seq_length, doc_stride, question_ids
     )
 
     answers = [None if example.is_impossible else example.found_answer for example in examples]
     first_tokens, last_tokens = _find_tokens(answers, passages)[:, windows.example_indices]  # (W,)
-    is_first, is_last = tokens == first_tokens[:, None], tokens == last_tokens[:, None]  # (W, S)
+    is_first = token_numbers == first_tokens[:, None]  # (W, S)
+    is_last = token_numbers == last_tokens[:, None]  # (W, S)
     holds_answer = is_first.any(axis=1) & is_last.any(axis=1)  # (W,)
     without_answer = [
         0 if example.is_impossible or answer else UNKNOWN_POSITION

@@ -16,7 +16,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from albert_tf import files
 from albert_tf.data.fine_tuning import arrow
@@ -68,7 +68,7 @@ class Table:
     names: ColumnNames = ColumnNames()
 
     @classmethod
-    def read(cls, source: Any, name: str = "data", names: ColumnNames | None = None) -> Self:
+    def read(cls, source: Any, name: str = "data", names: ColumnNames | None = None) -> "Table":
         """Reads a path, a pandas DataFrame, a `datasets.Dataset`, or a sequence of mappings.
 
         `name` is what messages call a source in memory. A table is returned as it is.

@@ -24,7 +24,7 @@ from albert_tf.data.fine_tuning.tags import (
     TagTable,
     check_tags,
     scheme_of,
-    split_tag,
+    split_valid_tag,
     tag_words,
     to_bio,
 )
@@ -53,6 +53,12 @@ class TaggedText(Example):
 
     spans: tuple[Span, ...] | None = None
     words: tuple[tuple[int, int], ...] | None = None
+
+    @property
+    def known_spans(self) -> tuple[Span, ...]:
+        """The spans of a text with labels."""
+        assert self.spans is not None
+        return self.spans
 
 
 def read_tagged(source: Any, split: str, labels: Sequence[str] | None) -> list[TaggedText]:
@@ -85,7 +91,7 @@ def read_tagged(source: Any, split: str, labels: Sequence[str] | None) -> list[T
 
 def collect_labels(texts: Sequence[TaggedText], path: str) -> tuple[str, ...]:
     """Returns the labels of a training file, sorted."""
-    labels = sorted({span.label for text in texts for span in text.spans})
+    labels = sorted({span.label for text in texts for span in text.known_spans})
     if not labels:
         raise InputError(f"{path}: none of its {len(texts)} texts has a span; expected one or more")
     return tuple(labels)
@@ -135,8 +141,8 @@ def _read_words(
 ) -> Iterator[Sentence]:
     names = [word_column, tag_column]
     for number, row in zip(table.numbers, rows, strict=True):
-        place, (words, tags) = table.place(number), map(row.get, names)
-        columns = [words] if tags is None and split == "test" else [words, tags]
+        place, words, tags = table.place(number), row.get(word_column), row.get(tag_column)
+        columns: list[Any] = [words] if tags is None and split == "test" else [words, tags]
         for name, column in zip(names, columns, strict=False):
             if not (isinstance(column, list) and all(isinstance(item, str) for item in column)):
                 raise InputError(f"{place}: '{name}' is {_shown(column)}; expected a list of texts")
@@ -193,7 +199,7 @@ def make_texts(sentences: Sequence[Sentence], labels: Sequence[str] | None) -> I
     name, read = to_bio([tags for *_, tags in sentences if tags is not None])
     if name not in ("BIO", "BIOES"):
         warn(f"{sentences[0][1][0]}: the tags are read as {name}")
-    read, scheme = iter(read), scheme_of(tag for tags in read for tag in tags)
+    tags_in_bio, scheme = iter(read), scheme_of(tag for tags in read for tag in tags)
     for guid, places, words, tags in sentences:
         for place, word in zip(places, words, strict=True):
             if not word.strip():
@@ -204,7 +210,7 @@ def make_texts(sentences: Sequence[Sentence], labels: Sequence[str] | None) -> I
         limits = [(end - 1 - len(word), end - 1) for end, word in zip(ends, words, strict=True)]
         spans = None
         if tags is not None:
-            tags = next(read)
+            tags = next(tags_in_bio)
             check_tags(tags, places, scheme, labels)
             spans = tuple(_join_words(limits, tags))
         yield TaggedText(guid, " ".join(words), spans=spans, words=tuple(limits))
@@ -212,10 +218,10 @@ def make_texts(sentences: Sequence[Sentence], labels: Sequence[str] | None) -> I
 
 def _join_words(words: Sequence[tuple[int, int]], tags: Sequence[str]) -> Iterator[Span]:
     """Yields the spans of words with valid tags."""
-    span = None
+    span: Span | None = None
     for (start, end), tag in zip(words, tags, strict=True):
-        prefix, label = split_tag(tag)
-        if prefix in ("I", "E"):
+        prefix, label = split_valid_tag(tag)
+        if span and prefix in ("I", "E"):
             span = span._replace(end=end)
             continue
         if span:
@@ -254,7 +260,7 @@ def encode_tagged(
     All texts have spans, or none.
     """
     tables = word_tables(tokenizer)
-    parts, words = [], []
+    parts, word_parts = [], []
     count = 0
     with (
         tf.device("CPU"),
@@ -273,18 +279,25 @@ def encode_tagged(
             count += len(is_scored)
             characters = ragged_rows([[*map(ord, text)] for text in texts])
             firsts, numbers, *limits = map(np.asarray, find_words(tokens, characters, tables))
-            words.append((places[firsts], chunk.start + numbers, *limits))
+            word_parts.append((places[firsts], chunk.start + numbers, *limits))
             progress.update(len(texts))
-    words = Words(*map(np.concatenate, zip(*words, strict=True)))
+    words = Words(*map(np.concatenate, zip(*word_parts, strict=True)))
     token_labels = {}
     if examples and examples[0].spans is not None:
         table = TagTable.from_tags(tags)
         bounds = np.searchsorted(words.texts, np.arange(len(examples) + 1))
         text_slices = itertools.starmap(slice, itertools.pairwise(bounds))
         labels = [
-            tag_words(words.starts[part], words.ends[part], example.spans, table)
+            tag_words(words.starts[part], words.ends[part], example.known_spans, table)
             for example, part in zip(examples, text_slices, strict=True)
         ]
         token_labels["label_ids"] = np.full(count, -1, np.int32)
         token_labels["label_ids"][words.tokens] = np.concatenate(labels)
-    return TaggingFeatures(**concatenate(parts), token_labels=token_labels, words=words)
+    arrays = concatenate(parts)
+    return TaggingFeatures(
+        input_ids=arrays["input_ids"],
+        lengths=arrays["lengths"],
+        first_lengths=arrays["first_lengths"],
+        token_labels=token_labels,
+        words=words,
+    )

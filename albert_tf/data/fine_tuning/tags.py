@@ -46,6 +46,13 @@ def split_tag(tag: str) -> tuple[str, str] | None:
     return (prefix, label) if label and prefix in ("B", "I", "E", "S") else None
 
 
+def split_valid_tag(tag: str) -> tuple[str, str]:
+    """Returns prefix and label of what is a tag, both empty for `O`."""
+    parts = split_tag(tag)
+    assert parts is not None
+    return parts
+
+
 def make_tags(labels: Iterable[str]) -> tuple[str, ...]:
     """Returns the tags of BIO for some labels: `O`, and those of each label in turn."""
     return (OUTSIDE, *(f"{prefix}-{label}" for label in labels for prefix in "BI"))
@@ -58,8 +65,8 @@ def scheme_of(tags: Iterable[str]) -> Scheme:
 
 def check_next_tag(scheme: Scheme, before: str, tag: str) -> str | None:
     """Returns which tags may follow `before` if `tag` may not; around a text the tag is `O`."""
-    prefix, label = split_tag(tag)
-    before_prefix, before_label = split_tag(before)
+    prefix, label = split_valid_tag(tag)
+    before_prefix, before_label = split_valid_tag(before)
     inside = ("I", "E") if scheme == "BIOES" else ("I",)
     if before_prefix in (("B", "I") if scheme == "BIOES" else ()):
         if prefix in inside and label == before_label:
@@ -150,12 +157,13 @@ class TagTable:
     @classmethod
     def from_tags(cls, tags: Sequence[str]) -> Self:
         """Makes the table of the tags of a model, in the order of their ids."""
-        parts = [split_tag(tag) for tag in tags]
-        for tag, part in zip(tags, parts, strict=True):
-            if part is None:
+        parts = []
+        for tag in tags:
+            if (part := split_tag(tag)) is None:
                 raise InputError(
                     f"labels: received '{tag}'; expected O, or B-, I-, E- or S- before a label"
                 )
+            parts.append(part)
         labels = tuple(dict.fromkeys(label for _, label in parts if label))
         prefixes = _PREFIXES[scheme_of(tags)]
         expected = {

@@ -118,6 +118,7 @@ def _glue_task(
     the task's name in TensorFlow Datasets and those of the features with the texts.
     """
     name, *texts = tfds
+    text_a, text_b = texts if len(texts) == 2 else (texts[0], None)
     row: dict[str, Any] = {
         "name": folder.lower(),
         "labels": ("0", "1"),
@@ -125,18 +126,24 @@ def _glue_task(
             split: {"": TaskFile(f"{folder}/{split}.tsv", split_columns)}
             for split, split_columns in columns.items()
         },
-        "tfds": TfdsSource((f"glue/{name}",), columns=Columns(*texts, guid="idx", label="label")),
+        "tfds": TfdsSource(
+            (f"glue/{name}",), columns=Columns(text_a, text_b, guid="idx", label="label")
+        ),
         "submissions": {"": Submission(f"{folder}.tsv")},
     }
     return Task(**row | differing)
 
 
 def _columns(
-    *texts: str, label: str = "label", guid: str = "index", has_ids: bool = True
+    text_a: str,
+    text_b: str | None = None,
+    label: str = "label",
+    guid: str = "index",
+    has_ids: bool = True,
 ) -> dict[str, Columns]:
     """Returns the columns of a task whose test file has no label, but ids even without `has_ids`."""
-    labelled = Columns(*texts, label=label, guid=guid if has_ids else None)
-    return {"train": labelled, "dev": labelled, "test": Columns(*texts, guid=guid)}
+    labelled = Columns(text_a, text_b, label=label, guid=guid if has_ids else None)
+    return {"train": labelled, "dev": labelled, "test": Columns(text_a, text_b, guid=guid)}
 
 
 _COLA = Columns(text_a=3, label=1)
@@ -246,6 +253,7 @@ def select_level(task: Task, level: str) -> Task:
     """Returns the task restricted to a level of RACE; `all` keeps all levels."""
     if level == "all":
         return task
+    assert task.tfds is not None
     return dataclasses.replace(
         task,
         sets={split: {"": RaceFolders((level,))} for split in task.sets},

@@ -16,7 +16,7 @@ from typing import Any
 
 from albert_tf import files
 from albert_tf.data.fine_tuning.cells import decode
-from albert_tf.data.fine_tuning.examples import Example, check_label
+from albert_tf.data.fine_tuning.examples import Columns, Example, check_label
 from albert_tf.data.fine_tuning.race import examples_of_article, natural_key
 from albert_tf.data.fine_tuning.task_table import Task
 from albert_tf.errors import InputError, name_place
@@ -28,25 +28,29 @@ _DOWNLOAD_RETRIES = 4
 
 def read_tfds(task: Task, split: str, set_name: str, data_dir: str | None) -> list[Example]:
     """Reads one set of a task in the original order; downloads it first if necessary."""
-    builder_split = task.tfds.dev if split == "dev" else split
+    source = task.tfds
+    assert source is not None, "the options refuse other tasks"
+    builder_split = source.dev if split == "dev" else split
     name = f"{builder_split}_{set_name}" if set_name else builder_split
     examples = []
-    for builder in task.tfds.builders:
+    for builder in source.builders:
         dataset, features = load_dataset(builder, name, data_dir)
         found = []
         for number, record in enumerate(dataset):
             place = f"{builder}, {name}, record {number}"
-            if task.tfds.columns is None:
+            if source.columns is None:
                 article = {"id": record.pop("example_id"), **record}
                 level = builder.partition("/")[2]
                 found += examples_of_article(place, article, task.labels, split, level)
             else:
-                found.append(_example(place, record, task, features, split))
+                found.append(_example(place, record, task, source.columns, features, split))
         examples += sorted(found, key=lambda example: natural_key(example.guid))
     return examples
 
 
-def load_dataset(builder: str, split: str, data_dir: str | None) -> tuple[Iterator[Mapping], Any]:
+def load_dataset(
+    builder: str, split: str, data_dir: str | None
+) -> tuple[Iterator[dict[str, Any]], Any]:
     """Returns decoded records of a split and their features; by default of `~/tensorflow_datasets`."""
     with name_place(f"'{builder}'"):
         check_extra("tfds", "tensorflow_datasets", "importlib_resources")
@@ -66,7 +70,7 @@ def load_dataset(builder: str, split: str, data_dir: str | None) -> tuple[Iterat
             download_and_prepare_kwargs={"download_dir": downloads},
         )
 
-    def records() -> Iterator[Mapping]:
+    def records() -> Iterator[dict[str, Any]]:
         with _explain(builder):
             yield from map(decode, tfds.as_numpy(dataset))
 
@@ -108,18 +112,19 @@ def _explain(builder: str) -> Iterator[None]:
         raise InputError(f"'{builder}' can be neither read nor downloaded: {reason}") from error
 
 
-def _example(place: str, record: Mapping, task: Task, features: Any, split: str) -> Example:
-    columns = task.tfds.columns
+def _example(
+    place: str, record: Mapping, task: Task, columns: Columns, features: Any, split: str
+) -> Example:
     label = None
     if split != "test":
         label = str(record[columns.label])
         names = getattr(features[columns.label], "names", ())
-        if task.kind != "regression" and set(names) == set(task.labels):
+        if isinstance(task.labels, tuple) and set(names) == set(task.labels):
             label = names[record[columns.label]]
         check_label(place, label, task.labels)
     return Example(
         str(record[columns.guid]),
         record[columns.text_a],
-        columns.text_b and record[columns.text_b],
+        None if columns.text_b is None else record[columns.text_b],
         label,
     )

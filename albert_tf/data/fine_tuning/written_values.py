@@ -58,7 +58,9 @@ class _Reader:
             match = _TOKEN.match(text, place)
             if match is None:
                 raise _NotWrittenError
-            self._tokens.append((match.lastgroup, match[match.lastgroup]))
+            kind = match.lastgroup
+            assert kind is not None, "each alternative of the pattern is a group"
+            self._tokens.append((kind, match[kind]))
             place = match.end()
         self._place = 0
 
@@ -97,7 +99,8 @@ class _Reader:
 
     def _read_values(self, end: str) -> tuple[list[Any], int]:
         """Returns the values up to a closing mark, and the number of commas between them."""
-        values, commas = [], 0
+        values: list[Any] = []
+        commas = 0
         while self._peek() != end:
             if self._peek() == ",":
                 commas += 1
