@@ -59,7 +59,7 @@ class Classification(ClassificationFlags, LongTextKind):
 
     def fit_labels(self, examples: Sequence[Example], path: str) -> Self:
         """Returns the kind with the labels of the training set, sorted, unless it has labels."""
-        labels = self.labels or sort_labels({example.label for example in examples})
+        labels = self.labels or sort_labels({example.known_label for example in examples})
         if len(labels) < 2:
             raise InputError(
                 f"{path}: every row has the label '{labels[0]}'; expected two labels or more"

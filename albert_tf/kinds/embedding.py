@@ -68,7 +68,7 @@ class Embedding(EmbeddingFlags, TextKind):
         account_for_texts(table, split, columns, are_pairs=True)
         examples = make_examples(table, columns, split, self.accepted_labels)
         for number, example in zip(table.numbers, examples, strict=True):
-            if not example.text_b.strip():
+            if not (example.text_b or "").strip():
                 raise InputError(f"{table.place(number)}: {columns.text_b} is empty")
         return examples
 
@@ -76,7 +76,9 @@ class Embedding(EmbeddingFlags, TextKind):
         """Returns the kind itself: there are no labels."""
         return self
 
-    def make_examples(self, texts: Sequence[str]) -> list[Example]:
+    def make_examples(  # type: ignore[override]  # the arguments of `predict` have names
+        self, texts: Sequence[str]
+    ) -> list[Example]:
         """Makes examples of n single texts."""
         return [Example("", text) for (text,) in rows_of(texts=texts)]
 
@@ -84,7 +86,7 @@ class Embedding(EmbeddingFlags, TextKind):
         check_fields(fields, 1, 2, "text_a or text_a, tab, text_b")
         if not fields[-1].strip():
             raise InputError("text_b is empty")
-        return Example("", *fields)
+        return Example.of_texts(*fields)
 
     def encode(self, examples, tokenizer) -> Features:
         """Converts single texts, or both texts of pairs, to ids."""

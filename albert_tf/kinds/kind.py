@@ -113,7 +113,7 @@ class Kind(abc.ABC):
         """Converts examples to ids, with labels if they have any."""
 
     def find_faults(
-        self, path: str, split: str, examples: Sequence[Any], features: Features
+        self, path: str, split: str, examples: Sequence[Any], features: Any
     ) -> list[str]:
         """Returns a line for each type of label that the model cannot learn or predict."""
         return []
@@ -141,14 +141,14 @@ class Kind(abc.ABC):
         """Names of the metrics that `measure` returns and of which higher values are better."""
         return self.metrics
 
-    def decode(self, examples: Sequence[Any], features: Features, batches: Batches) -> Any:
+    def decode(self, examples: Sequence[Any], features: Any, batches: Batches) -> Any:
         """Returns the predictions for n examples, of which `encode` made `features`.
 
         `batches` are the model's outputs, in any order. By default predictions are the outputs, float32
         (n, ...), of a model with one output.
         """
-        rows, outputs = zip(*batches, strict=True)
-        parts = [part[: len(row)] for row, part in zip(rows, outputs, strict=True)]
+        rows, padded = zip(*batches, strict=True)
+        parts = [part[: len(row)] for row, part in zip(rows, padded, strict=True)]
         outputs = np.concatenate(parts)
         restored = np.empty_like(outputs)
         restored[np.concatenate(rows)] = outputs
@@ -191,13 +191,13 @@ class Kind(abc.ABC):
     def result(self, examples: Sequence[Any], predictions: Any) -> Any:
         """Returns what `predict` of a loaded model returns."""
 
-    def answers(self, examples: Sequence[Any], predictions: Any) -> dict[str, Sequence[Any]]:
+    def answers(self, examples: Sequence[Any], predictions: Any) -> Mapping[str, Sequence[Any]]:
         """Returns n values of each column of tables and of each key of JSON.
 
         By default they are the parts of `result`: predictions and, as columns, probabilities of labels.
         """
         values, *arrays = self.result(examples, predictions)
-        columns = {"prediction": values}
+        columns: dict[str, Sequence[Any]] = {"prediction": values}
         for probabilities in arrays:
             names = (f"probability_{label}" for label in self.labels)
             columns |= zip(names, probabilities.T.tolist(), strict=True)
@@ -291,7 +291,7 @@ def check_fields(fields: Sequence[str], least: int, most: int, expected: str) ->
         raise InputError(f"received {len(fields)} texts; expected {expected}")
 
 
-def as_texts(name: str, texts: str | Sequence[str]) -> list[str]:
+def as_texts(name: str, texts: Any) -> list[str]:
     """Returns an argument as a list: one string, or a list, tuple, array or pandas Series of strings."""
     if isinstance(texts, str):
         return [texts]
@@ -308,7 +308,7 @@ def as_texts(name: str, texts: str | Sequence[str]) -> list[str]:
     return list(texts)
 
 
-def rows_of(**texts: str | Sequence[str]) -> list[tuple[str, ...]]:
+def rows_of(**texts: Any) -> list[tuple[str, ...]]:
     """Returns the rows of columns of texts."""
     columns = [as_texts(*column) for column in texts.items()]
     counts = [len(column) for column in columns]

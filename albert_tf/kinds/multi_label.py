@@ -70,7 +70,9 @@ class MultiLabel(LongTextKind):
         fitted = super().fit_labels(examples, path)
         if self.labels:
             return fitted
-        names = {name for example in examples for name in example.label.split(LABEL_SEPARATOR)}
+        names = {
+            name for example in examples for name in example.known_label.split(LABEL_SEPARATOR)
+        }
         names.discard("")
         if not names:
             raise InputError(f"{path}: no row has a label; expected one label or more")

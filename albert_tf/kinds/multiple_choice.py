@@ -16,6 +16,7 @@ from albert_tf.kinds.kind import as_texts, check_fields, rows_of
 from albert_tf.kinds.registry import register
 from albert_tf.models import AlbertMultipleChoice
 from albert_tf.options.kinds import MultipleChoiceFlags
+from albert_tf.options.resolution import resolved
 from albert_tf.tokenization.packing import BLANK, pack_choices
 
 # The original's.
@@ -57,11 +58,11 @@ class MultipleChoice(MultipleChoiceFlags, Classification):
             )
         return self._read(table, split, self.accepted_labels, choices)
 
-    def make_examples(
+    def make_examples(  # type: ignore[override]  # the arguments of `predict` have names
         self,
         article: Sequence[str],
         question: Sequence[str] | None,
-        options: Sequence[Sequence[str]],
+        options: Sequence[Sequence[str]] | Sequence[str],
     ) -> list[Example]:
         """Makes n examples without labels of n articles, or one, and n questions, or None.
 
@@ -71,18 +72,18 @@ class MultipleChoice(MultipleChoiceFlags, Classification):
         self.check_second("question", question)
         if question is None:
             question = [""] * len(article)
-        options = list(options)
-        if len(article) == 1 and options and isinstance(options[0], str):
-            options = [options]
-        for number, choices in enumerate(options):
+        lists: list[Any] = list(options)
+        if len(article) == 1 and lists and isinstance(lists[0], str):
+            lists = [lists]
+        for number, choices in enumerate(lists):
             if len(as_texts(f"options[{number}]", choices)) != len(self.labels):
                 raise InputError(f"options[{number}]: expected a list of {len(self.labels)} texts")
         rows = rows_of(article=article, question=question)
-        if len(rows) != len(options):
-            raise InputError(f"options: expected {len(rows)} lists; received {len(options)}")
+        if len(rows) != len(lists):
+            raise InputError(f"options: expected {len(rows)} lists; received {len(lists)}")
         return [
-            Example("", *texts, choices=tuple(choices))
-            for texts, choices in zip(rows, options, strict=True)
+            Example.of_texts(*texts, choices=choices)
+            for texts, choices in zip(rows, lists, strict=True)
         ]
 
     def encode(self, examples, tokenizer) -> Features:
@@ -91,7 +92,7 @@ class MultipleChoice(MultipleChoiceFlags, Classification):
             labels=self.labels,
             tokenizer=tokenizer,
             max_seq_length=self.max_seq_length,
-            max_qa_length=self.max_qa_length,
+            max_qa_length=resolved(self.max_qa_length),
         )
 
     def make_model(self, encoder, dropout, seed, dtype) -> AlbertMultipleChoice:
@@ -105,10 +106,10 @@ class MultipleChoice(MultipleChoiceFlags, Classification):
         check_fields(fields, count, count, expected)
         if not all(choice.strip() for choice in choices):
             raise InputError("a choice is empty")
-        return Example("", *texts, choices=tuple(choices))
+        return Example.of_texts(*texts, choices=choices)
 
     @property
-    def num_choices(self) -> int:
+    def num_choices(self) -> int:  # type: ignore[override]  # of a field
         return len(self.labels)
 
     def predict_texts(self, predict, tokenizer, graph_tokenizer, article, question, options):

@@ -118,11 +118,15 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
     def make_examples(self, question: Sequence[str], context: Sequence[str]) -> list[SquadExample]:
         """Makes n examples without answers of n questions and n contexts of any length."""
         rows = rows_of(question=question, context=context)
-        return [SquadExample(str(number), *texts) for number, texts in enumerate(rows)]
+        return [
+            SquadExample(str(number), question, context)
+            for number, (question, context) in enumerate(rows)
+        ]
 
     def example_of_line(self, fields: Sequence[str]) -> SquadExample:
         check_fields(fields, 2, 2, "question, context with tabs between them")
-        return SquadExample("0", *fields)
+        question, context = fields
+        return SquadExample("0", question, context)
 
     def encode(self, examples, tokenizer) -> SquadWindows:
         """Converts examples to windows of ids, with the places of the answers if they have any."""
@@ -160,7 +164,7 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
         )
         return [
             f"{place}: {is_faulty.sum()} of {len(examples)} questions {what} "
-            f"({show_ids([examples[index].id for index in np.flatnonzero(is_faulty)])})"
+            f"({show_ids([examples[index].id for index in np.flatnonzero(is_faulty).tolist()])})"
             for place, is_faulty, what in faults
             if is_faulty.any()
         ]
@@ -186,7 +190,7 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
             contexts=[example.context for example in examples],
             spans=concatenate_spans(spans),
             n_best_size=self.n_best_size,
-            version_2_with_negative=self.version_2_with_negative,
+            version_2_with_negative=bool(self.version_2_with_negative),
         )
 
     def _find_spans(

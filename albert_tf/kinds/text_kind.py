@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import tensorflow as tf
@@ -32,22 +32,22 @@ class TextKind(Kind):
     reads_pooler: ClassVar = True
     reads_one_sequence: ClassVar = True
     # A named tuple of parts of `interpretation`, which `predict` of a loaded model returns.
-    Result: ClassVar[type]
+    Result: ClassVar[type[NamedTuple]]
 
     pairs: bool = False  # whether an example may have two texts
 
     @property
-    def texts(self) -> tuple[str, ...]:
+    def texts(self) -> tuple[str, ...]:  # type: ignore[override]  # of a field
         """Names of the texts of an example, as an exported model has to receive them."""
         return ("text_a", "text_b")[: self._least_texts]
 
     @property
-    def num_segments(self) -> int:
+    def num_segments(self) -> int:  # type: ignore[override]  # of a field
         """Number of segments of a sequence."""
         return 1 + self.pairs
 
     @property
-    def optional_texts(self) -> tuple[str, ...]:
+    def optional_texts(self) -> tuple[str, ...]:  # type: ignore[override]  # of a field
         """Names of the texts that an example may have in addition."""
         return ("text_a", "text_b")[self._least_texts : 1 + self.pairs]
 
@@ -97,7 +97,7 @@ class TextKind(Kind):
         given = {"text_a": text_a} if text_b is None else {"text_a": text_a, "text_b": text_b}
         rows = rows_of(**given)
         self.check_second("text_b", text_b)
-        return [Example("", *texts) for texts in rows]
+        return [Example.of_texts(*texts) for texts in rows]
 
     def check_second(self, name: str, texts: Any) -> None:
         """Raises an `InputError` if the second texts are missing or too many."""
@@ -124,13 +124,13 @@ class TextKind(Kind):
         """Returns the parts of the interpretation that `Result` has, as lists or arrays."""
         found = self.interpretation(tf.constant(predictions))
         parts = (found[name].numpy() for name in self.Result._fields)
-        return self.Result(*(decode(part) if part.dtype == object else part for part in parts))
+        return self.Result._make(decode(part) if part.dtype == object else part for part in parts)
 
     def example_of_line(self, fields: Sequence[str]) -> Example:
         pair = "text_a, tab, text_b" if self._least_texts > 1 else "text_a or text_a, tab, text_b"
         expected = pair if self.pairs else "a text without a tab"
         check_fields(fields, self._least_texts, 1 + self.pairs, expected)
-        return Example("", *fields)
+        return Example.of_texts(*fields)
 
     def predict_texts(self, predict, tokenizer, graph_tokenizer, text_a, text_b=None):
         """Maps texts to outputs; an empty `text_b` makes no pair."""
@@ -154,7 +154,7 @@ class LongTextKind(LongTextFlags, TextKind):
         return self.long_texts == "windows"
 
     @property
-    def reads_one_sequence(self) -> bool:
+    def reads_one_sequence(self) -> bool:  # type: ignore[override]  # of a field
         """Whether long texts are truncated."""
         return not self._has_windows
 

@@ -38,6 +38,7 @@ from albert_tf.kinds.registry import register
 from albert_tf.losses import TokenClassificationLoss, batch_loss
 from albert_tf.models import AlbertTokenClassifier
 from albert_tf.options.kinds import TokenClassificationFlags
+from albert_tf.options.resolution import resolved
 from albert_tf.tokenization.word_starts import word_tables
 
 # What the words of a text may be given in.
@@ -118,7 +119,7 @@ class TokenClassification(TokenClassificationFlags, Kind):
             tags=self.labels,
             tokenizer=tokenizer,
             max_seq_length=self.max_seq_length,
-            doc_stride=self.doc_stride,
+            doc_stride=resolved(self.doc_stride),
         )
 
     def find_faults(
@@ -131,12 +132,12 @@ class TokenClassification(TokenClassificationFlags, Kind):
         cut = [
             (text, span)
             for text, spans in zip(examples, found, strict=True)
-            for span in {*text.spans}.difference(spans)
+            for span in {*text.known_spans}.difference(spans)
         ]
         if not cut:
             return []
         text, span = cut[0]
-        count = sum(len(example.spans) for example in examples)
+        count = sum(len(example.known_spans) for example in examples)
         return [
             f"{path}: {len(cut)} of {count} spans begin or end inside a word, such as "
             f"'{text.text_a[span.start : span.end]}' in {text.guid}; the model finds whole words"

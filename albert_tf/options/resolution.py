@@ -33,8 +33,8 @@ _Value = TypeVar("_Value")
 
 
 def resolved(value: _Value | None) -> _Value:
-    """Returns the value of an option that may be left out and that a source has set by now."""
-    assert value is not None, "expected after a `Resolution` that leaves nothing open"
+    """Returns the value of an option that may be left out, where something has set it."""
+    assert value is not None, "the option is still open"
     return value
 
 

@@ -9,7 +9,7 @@ import re
 import textwrap
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 from albert_tf.data.fine_tuning.cells import LABEL_SEPARATOR, as_text, is_missing
 from albert_tf.data.fine_tuning.tables import Table, read_unquoted
@@ -27,6 +27,13 @@ class Example:
     label: str | None = None  # a name, or a score in digits; None in a test set without labels
     choices: tuple[str, ...] = ()  # the answers to choose from; their labels are A, B, ...
     subset: str = ""  # part of the set with metrics of its own, like RACE's levels
+
+    @classmethod
+    def of_texts(
+        cls, text_a: str, text_b: str | None = None, *, choices: Sequence[str] = ()
+    ) -> Self:
+        """Makes an example without id and label."""
+        return cls("", text_a, text_b, choices=tuple(choices))
 
     @property
     def texts(self) -> tuple:

@@ -240,10 +240,8 @@ def concatenate(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarr
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
-def label_ids(examples: Sequence[Example], labels: Labels) -> np.ndarray | None:
-    """Returns the labels of n examples as `Features.labels` has them; None if they have none."""
-    if not examples or examples[0].label is None:
-        return None
+def label_ids(examples: Sequence[Example], labels: Labels) -> np.ndarray:
+    """Returns the labels of n examples, which have labels, as `Features.labels` has them."""
     given = [example.known_label for example in examples]
     if isinstance(labels, ScoreRange):
         return np.array([float(score) for score in given], np.float32)
@@ -257,5 +255,6 @@ def label_ids(examples: Sequence[Example], labels: Labels) -> np.ndarray | None:
 
 
 def _named_labels(examples: Sequence[Example], labels: Labels) -> dict[str, np.ndarray]:
-    ids = label_ids(examples, labels)
-    return {} if ids is None else {"label_ids": ids}
+    if not examples or examples[0].label is None:
+        return {}
+    return {"label_ids": label_ids(examples, labels)}

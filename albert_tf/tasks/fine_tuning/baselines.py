@@ -13,6 +13,7 @@ from albert_tf.data.fine_tuning.features import label_ids
 from albert_tf.errors import InputError, warn
 from albert_tf.evaluation.baselines import Baselines, standard_error
 from albert_tf.kinds import Kind
+from albert_tf.kinds.text_kind import TextKind
 from albert_tf.tasks.fine_tuning.data import RunData
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.predictions import ExampleSet
@@ -25,6 +26,7 @@ def write_baselines(options: FineTuningOptions, data: RunData) -> None:
     kind = data.kind
     if not kind.reads_pooler:
         return
+    assert isinstance(kind, TextKind), "it has labels that texts are trained with"
     examples = data.sets["train"][0].examples
     targets = label_ids(examples, kind.accepted_labels)
     weights = np.ones(len(examples))
@@ -68,7 +70,7 @@ def measure_baselines(
         values = {name: measured[metric] for name, measured in results.items()}
         shown = ", ".join(f"{_said(name)} {value:.4f}" for name, value in values.items())
         print(f"baselines, {metric} on the same rows: {shown}")
-        best = max(values, key=values.get)
+        best = max(values, key=values.__getitem__)
         _compare(options, kind, dataset, best, model, received[best])
     return {"baselines": results}
 

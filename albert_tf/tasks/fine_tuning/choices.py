@@ -24,7 +24,7 @@ from albert_tf.errors import InputError
 from albert_tf.kinds import Kind
 from albert_tf.options.resolution import SOURCES, Resolution
 from albert_tf.tasks.fine_tuning.options import DEFAULT_VALUES, FineTuningOptions
-from albert_tf.tasks.optimizers import check_rate
+from albert_tf.tasks.optimizers import OptimizerName, check_rate
 from albert_tf.tasks.stored_run import StoredRun
 from albert_tf.tasks.training_options import PAPER, PAPER_SQUAD_V2, Recipe
 from albert_tf.tokenization import Tokenizer
@@ -45,7 +45,8 @@ _WIDTH_OF_BASE = 768
 
 # The optimizers that the rates are for. Without bias correction the first updates undo a part of a
 # pre-training (Mosbach et al. 2021, https://arxiv.org/abs/2006.04884), unless the rate was measured so.
-_WIDTH_WITH, _RECOMMENDED_WITH = "debiased_adamw", "adamw"
+_WIDTH_WITH: OptimizerName = "debiased_adamw"
+_RECOMMENDED_WITH: OptimizerName = "adamw"
 
 # With fewer rows the rate is half of it.
 _FEW_ROWS = 200
@@ -129,7 +130,7 @@ def choose_length(
 
 def set_length(kind: Kind, max_seq_length: int, given: Collection[str] = ()) -> Kind:
     """Returns a kind with another length, which options that follow it get anew unless they are given."""
-    anew = dict.fromkeys({*kind.length_options}.difference(given))
+    anew: dict[str, Any] = dict.fromkeys({*kind.length_options}.difference(given))
     return dataclasses.replace(kind, max_seq_length=max_seq_length, **anew)
 
 

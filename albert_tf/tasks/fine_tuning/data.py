@@ -9,7 +9,6 @@ from albert_tf import files
 from albert_tf.data.fine_tuning.examples import (
     Example,
     Labels,
-    ScoreRange,
 )
 from albert_tf.data.fine_tuning.features import Features
 from albert_tf.data.fine_tuning.opened_tables import named_columns
@@ -23,7 +22,9 @@ from albert_tf.kinds import OWN_KINDS, Kind, QuestionAnswering, recognise
 from albert_tf.kinds.kind import open_source
 from albert_tf.kinds.question_answering import usable_examples
 from albert_tf.kinds.registry import find_kind
+from albert_tf.kinds.text_kind import LongTextKind
 from albert_tf.options import select
+from albert_tf.options.resolution import resolved
 from albert_tf.tasks.fine_tuning.choices import choose_length, set_length
 from albert_tf.tasks.fine_tuning.held_out import split_rows, warn_of_few_rows, warn_of_labels
 from albert_tf.tasks.fine_tuning.kind_checks import check_task, read_model_kind
@@ -86,10 +87,13 @@ def read_data(
     model_kind = None if options.do_train else read_model_kind(options, stored)
     trained = TrainedRows.read(options.output_dir) if options.do_train else None
     if task.sets:
-        examples = {split: _read_split(options, task, split) for split in options.splits}
+        examples: Splits = {split: _read_split(options, task, split) for split in options.splits}
         kind = _start_kind(options, task, model_kind)
         if options.do_train:
-            more = {"labels": _names_of(task.labels), "metrics": task.metrics or kind.metrics}
+            more: dict[str, Any] = {
+                "labels": _names_of(task.labels),
+                "metrics": task.metrics or kind.metrics,
+            }
             kind = dataclasses.replace(kind, **more).fit_labels(examples["train"][""], task.name)
     else:
         kind, examples = _read_own(
@@ -137,7 +141,7 @@ def _encode(
 def _say_if_truncated(kind: Kind, task: Task, split: str, dataset: ExampleSet) -> None:
     cut, texts = dataset.features.num_truncated, len(dataset.features.lengths)
     if cut:
-        has_windows = hasattr(kind, "long_texts") and kind.reads_one_sequence and not kind.pairs
+        has_windows = isinstance(kind, LongTextKind) and kind.reads_one_sequence and not kind.pairs
         advice = "; --long_texts=windows reads all of them" if has_windows else ""
         print(
             f"{task.name}, {split}: {cut / texts:.1%} of {texts} texts are longer than "
@@ -153,13 +157,14 @@ def _start_kind(
     `kind` is what the training data define; None for the kind of the task.
     """
     if stored:
-        expected = {"task_name": task.model_task}
+        expected: dict[str, Any] = {"task_name": task.model_task}
         if task != OWN_TASK:
             expected["name"] = task.kind
         if task.sets:
             expected["labels"] = _names_of(task.labels)
         check_task(options, stored, expected)
-    kind_class = type(stored or kind) if stored or kind else find_kind(task.kind)
+    known = stored or kind
+    kind_class = type(known) if known else find_kind(task.kind)
     options.check_kinds([kind_class.name])
     given = options.given_to(kind_class)
     if stored:
@@ -191,24 +196,26 @@ def _read_own(
     sources = {split: _own_source(options, split, given, columns) for split in options.splits}
     train = sources.get("train")
     is_new = options.do_train and task.kind in OWN_KINDS
-    kind = _start_kind(options, task, stored, recognise(train, task.kind) if is_new else None)
+    defined = recognise(train, task.kind) if is_new and train is not None else None
+    kind = _start_kind(options, task, stored, defined)
     kind = dataclasses.replace(kind, columns=named_columns(select(options, ColumnNames), columns))
     examples = {}
     for split, source in sources.items():
         if options.data_source == "tfds":
+            assert isinstance(kind, QuestionAnswering), "the options refuse other kinds"
             examples[split] = {"": _read_squad_tfds(options, kind, split)}
         else:
             examples[split] = {"": kind.read(source, split)}
         if split == "train":
             kind = kind.fit_labels(examples[split][""], getattr(source, "name", source))
     if options.do_train:
-        warn_of_labels(kind, options.train_file, examples["train"][""])
+        warn_of_labels(kind, options.train_file or task.name, examples["train"][""])
     if options.holds_out:
         train, dev = split_rows(options, kind, examples["train"][""], trained)
         if dev:
             examples |= {"train": {"": train}, "dev": {"": dev}}
     if options.do_train:
-        warn_of_few_rows(kind, options.train_file, examples["train"][""])
+        warn_of_few_rows(kind, options.train_file or task.name, examples["train"][""])
     return kind, examples
 
 
@@ -253,13 +260,13 @@ def _read_split(options: FineTuningOptions, task: Task, split: str) -> dict[str,
                 name: read_tfds(task, split, name, options.data_dir) for name in task.sets[split]
             }
     return {
-        name: source.read(options.data_dir, split, task.labels)
+        name: source.read(resolved(options.data_dir), split, task.labels)
         for name, source in task.sets[split].items()
     }
 
 
 def _names_of(labels: Labels) -> tuple[str, ...]:
-    return () if isinstance(labels, ScoreRange) else tuple(labels)
+    return tuple(labels) if isinstance(labels, Sequence) else ()
 
 
 def _warn_of_shared_rows(train: Sequence[Any], dev_sets: Mapping[str, Sequence[Any]]) -> None:

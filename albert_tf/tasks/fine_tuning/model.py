@@ -7,6 +7,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.kinds import Kind
 from albert_tf.models import AlbertEncoder
+from albert_tf.options.resolution import resolved
 from albert_tf.tasks import training_run
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.training import Evaluator
@@ -26,7 +27,7 @@ def make_evaluator(
 
     def make_model() -> keras.Model:
         encoder = AlbertEncoder(config, seed=seed, dtype=dtype)
-        model = kind.make_model(encoder, options.classifier_dropout, seed + 1, dtype)
+        model = kind.make_model(encoder, resolved(options.classifier_dropout), seed + 1, dtype)
         has_head = len(model.weights) > len(encoder.weights)
         if not has_head and {"embedding", "blocks"} <= {*options.frozen_parts}:
             raise InputError(

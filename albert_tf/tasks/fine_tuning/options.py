@@ -29,6 +29,7 @@ from albert_tf.options.kinds import (
     read_kind_options,
 )
 from albert_tf.options.models import VocabularyOptions
+from albert_tf.options.resolution import resolved
 from albert_tf.tasks.training_options import PAPER, ExportOptions, TrainingOptions
 
 _WISHES = ("do_train", "do_eval", "do_predict", "export_dir")
@@ -121,7 +122,7 @@ class FineTuningOptions(KindOptions, ColumnNames, ExportOptions, TrainingOptions
         least=0,
         most=1,
     )
-    save_checkpoints_steps: int | None = option(
+    save_checkpoints_steps: int | None = option(  # type: ignore[assignment]  # None is a tenth
         "Number of updates between two evaluations and checkpoints. Default: a tenth of the training.",
         None,
         least=1,
@@ -185,7 +186,7 @@ class FineTuningOptions(KindOptions, ColumnNames, ExportOptions, TrainingOptions
             kinds = KINDS if self.task_name in KINDS else load_kinds()
             if self.task_name in kinds:
                 return Task(name=self.task_name, kind=self.task_name)
-        task = find_task(self.task_name, KINDS)
+        task = find_task(resolved(self.task_name), KINDS)
         return select_level(task, self.race_level) if task.name == RACE_TASK.name else task
 
     @property

@@ -81,12 +81,12 @@ def predict(
     batches, order = evaluation_batches(unlabelled, batch_size, fixed_length)
     rows = (order[first : first + batch_size] for first in range(0, len(order), batch_size))
 
-    def outputs() -> Iterator[Any]:
+    def output_parts() -> Iterator[Any]:
         for part in evaluator.predict_batches(batches):
             report(len(tf.nest.flatten(part)[0]))
             yield part
 
-    return kind.decode(examples, features, zip(rows, outputs(), strict=True))
+    return kind.decode(examples, features, zip(rows, output_parts(), strict=True))
 
 
 def predict_sets(
@@ -101,7 +101,8 @@ def measure_sets(
     kind: Kind, sets: Sequence[ExampleSet], predictions: Sequence[Any]
 ) -> tuple[dict[str, float], list[Quality]]:
     """Returns the metrics of all sets and of their subsets, and the quality for each set."""
-    metrics, qualities = {}, []
+    metrics: dict[str, float] = {}
+    qualities = []
     for dataset, predicted in zip(sets, predictions, strict=True):
         quality = kind.measure(dataset.examples, predicted)
         values = quality.metrics | _measure_subsets(kind, dataset.examples, predicted)
@@ -115,10 +116,10 @@ def _measure_subsets(
 ) -> dict[str, float]:
     subset_of_row = np.array([getattr(example, "subset", "") for example in examples])
     subsets = np.unique(subset_of_row)
-    results = {}
+    results: dict[str, float] = {}
     for subset in subsets if len(subsets) > 1 else ():
         rows = np.flatnonzero(subset_of_row == subset)
-        values = kind.measure([examples[row] for row in rows], predictions[rows]).metrics
+        values = kind.measure([examples[row] for row in rows.tolist()], predictions[rows]).metrics
         results |= {f"{subset}_{name}": values[name] for name in kind.metrics}
     return results
 
@@ -176,7 +177,7 @@ def predict_file(options: Any, kind: Kind, tokenizer: Tokenizer, evaluator: Eval
         dataset = ExampleSet("", examples, kind.encode(examples, tokenizer))
         warn_of_unknown_text(dataset.features, f"--predict_file={path}", tokenizer)
         columns = kind.answers(examples, *predict_sets(kind, [dataset], evaluator, options))
-        answers = to_rows(columns)
+        answers: Iterator[dict[str, Any] | None] = to_rows(columns)
     else:
         answers = _answer_lines(path, kind, tokenizer, evaluator.model, options.eval_batch_size)
         if is_tsv:  # the header row comes before the first line is read
@@ -207,7 +208,7 @@ def _answer_lines(
             with name_place(place):
                 example = kind.example_of_line(line.split("\t"))
                 features = kind.encode([example], tokenizer)
-                unknown += np.count_nonzero(features.input_ids == tokenizer.unk_id)
+                unknown += int(np.count_nonzero(features.input_ids == tokenizer.unk_id))
                 pieces += len(features.input_ids)
                 answer = _answer(kind, example, features, graph, batch_size)
         except InputError as error:

@@ -20,7 +20,7 @@ from albert_tf.export.writers import Predict
 from albert_tf.kinds import Kind
 from albert_tf.model_folder import find_best, replace_own
 from albert_tf.options.export_forms import FORMS
-from albert_tf.options.resolution import Resolution
+from albert_tf.options.resolution import Resolution, resolved
 from albert_tf.tasks.fine_tuning import choices
 from albert_tf.tasks.fine_tuning.baselines import measure_baselines, write_baselines
 from albert_tf.tasks.fine_tuning.data import RunData, read_data
@@ -75,8 +75,10 @@ def run(
     choices.add_known(values, stored, in_memory.get("train"))
     config = load_config(values, stored)
     options = values.options()
-    tokenizer = load_tokenizer(options.spm_model_file, options.vocab_file, options.do_lower_case)
-    check_vocab_size(tokenizer, config, options.albert_config_file)
+    tokenizer = load_tokenizer(
+        options.spm_model_file, options.vocab_file, resolved(options.do_lower_case)
+    )
+    check_vocab_size(tokenizer, config, resolved(options.albert_config_file))
     # Otherwise rows that were trained on could be held out.
     dev_options = ("random_seed", "dev_fraction", "dev_file") if options.holds_out else ()
     training_options = ("trainable",) if options.do_train else ()
@@ -89,7 +91,8 @@ def run(
         data = read_data(options, tokenizer, in_memory, config.max_position_embeddings, stored)
         check(data)
         if options.do_train:
-            choices.add_chosen(values, config, data.kind, len(data.train_features), stored)
+            rows = len(data.sets["train"][0].features)
+            choices.add_chosen(values, config, data.kind, rows, stored)
             options = values.options()
             _check_micro_batch(options, data.kind)
         check_kind(options, data.kind, stored)
@@ -102,7 +105,7 @@ def run(
                 training.start_again()
                 training.run()
             write_baselines(options, data)
-            evaluator = training.trainer
+            evaluator: Evaluator = training.trainer
         else:
             evaluator = make_evaluator(options, config, data.kind)
         return _TrainedRun(options, data, evaluator).run()
@@ -131,16 +134,18 @@ class _TrainedRun:
         if "test" in self.data.sets:
             self._write_predictions()
         if options.export_dir:
-            self._export(metrics)
+            self._export(options.export_dir, metrics)
         if options.predict_file:
             predict_file(options, self.kind, self.data.tokenizer, self.evaluator)
         return metrics
 
     def _fit(self, predictions: Any) -> None:
         """Chooses thresholds that suit the dev set, and writes them."""
-        kind = self.kind.fit(self.data.dev_set.examples, predictions)
+        kind = self.kind.fit(self.data.sets["dev"][0].examples, predictions)
         if kind != self.kind:
-            replace_own(find_best(self.options.output_dir), kind=kind.to_dict())
+            best = find_best(self.options.output_dir)
+            assert best is not None, "the model is read from it"
+            replace_own(best, kind=kind.to_dict())
         self.kind = kind
 
     def _write_evaluation(self, predictions: Sequence[Any]) -> dict[str, float]:
@@ -171,7 +176,7 @@ class _TrainedRun:
                 )
                 print(f"for the leaderboard {path}")
 
-    def _export(self, metrics: dict[str, float]) -> None:
+    def _export(self, export_dir: str, metrics: dict[str, float]) -> None:
         """Exports the model, with these and the best metrics in its card."""
         options = self.options
         # Files of other forms are converted after this evaluation.
@@ -184,7 +189,7 @@ class _TrainedRun:
             self.evaluator.model,
             self.kind,
             self.data.tokenizer,
-            options.export_dir,
+            export_dir,
             options.export_format,
             options.export_weights,
             evaluations={name: values for name, values in evaluations.items() if values},
@@ -195,7 +200,7 @@ class _TrainedRun:
 
     def _calibration_inputs(self) -> list[dict[str, np.ndarray]]:
         """Returns some examples of the training set, or of the dev set if there is no training."""
-        features = self.data.train_features or self.data.dev_set.features
+        features = self.data.train_features or self.data.sets["dev"][0].features
         count = min(len(features), _CALIBRATION_EXAMPLES)
         rng = np.random.default_rng(self.options.random_seed)
         examples = rng.choice(len(features), count, replace=False)
@@ -220,7 +225,7 @@ def _check_rows(options: FineTuningOptions, data: RunData) -> None:
 
 
 def _check_micro_batch(options: FineTuningOptions, kind: Kind) -> None:
-    if options.train_batch_size // options.accumulate_steps < kind.least_micro_batch:
+    if resolved(options.train_batch_size) // options.accumulate_steps < kind.least_micro_batch:
         raise InputError(
             f"--train_batch_size={options.train_batch_size}: expected {kind.least_micro_batch} examples "
             "or more for each micro-batch"

@@ -54,7 +54,7 @@ class TrainedRows:
     def write(self, output_dir: str) -> None:
         """Writes them into an output folder, with those that are there."""
         before = self.read(output_dir)
-        arrays = {}
+        arrays: dict[str, Any] = {}
         for name, counts in vars(self).items():
             all_counts = counts | getattr(before, name) if before else counts
             arrays[name] = np.array(sorted(all_counts.elements()), np.uint64)
@@ -65,7 +65,8 @@ class TrainedRows:
     def keep(self, train: list[Any], dev: list[Any]) -> tuple[list[Any], list[Any]]:
         """Moves the rows of a dev set that were trained on to the training set, and counts them."""
         left = self.trained - collections.Counter(map(_hash, train))
-        kept, moved = [], []
+        kept: list[Any] = []
+        moved: list[Any] = []
         for example in dev:
             key = _hash(example)
             (moved if left[key] > 0 else kept).append(example)

@@ -14,7 +14,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data.fine_tuning.batches import training_batches
 from albert_tf.errors import InputError, name_place, warn
 from albert_tf.model_folder import BEST_DIR, STATE_DIR
-from albert_tf.options.resolution import Resolution
+from albert_tf.options.resolution import Resolution, resolved
 from albert_tf.tasks.fine_tuning.choices import RESTARTS, halve_rate, may_start_again
 from albert_tf.tasks.fine_tuning.data import RunData
 from albert_tf.tasks.fine_tuning.model import make_evaluator
@@ -78,13 +78,15 @@ class FineTuning:
         self._callback = callback
         self._begun = stored.options if stored else {}
         self._restarts = 0 if options.recipe else self._begun.get(RESTARTS, 0)
-        self._num_steps = options.num_train_steps
-        if self._num_steps is None:
-            passes = options.num_train_epochs * len(data.train_features)
-            self._num_steps = max(1, round(passes / options.train_batch_size))
-        self._warmup_steps = options.warmup_steps
-        if self._warmup_steps is None:
-            self._warmup_steps = int(self._num_steps * options.warmup_proportion)
+        self._train_features = data.sets["train"][0].features
+        self._batch_size = resolved(options.train_batch_size)
+        steps, warmup_steps = options.num_train_steps, options.warmup_steps
+        if steps is None:
+            passes = resolved(options.num_train_epochs) * len(self._train_features)
+            steps = max(1, round(passes / self._batch_size))
+        if warmup_steps is None:
+            warmup_steps = int(steps * resolved(options.warmup_proportion))
+        self._num_steps, self._warmup_steps = steps, warmup_steps
         self.trainer = self._make_trainer()
 
     def run(self) -> None:
@@ -95,8 +97,8 @@ class FineTuning:
         noted = {**note_options(self._values, self._begun), RESTARTS: self._restarts}
         batches_from = functools.partial(
             training_batches,
-            data.train_features,
-            options.train_batch_size,
+            self._train_features,
+            self._batch_size,
             options.random_seed,
             fixed_length=fixed_length(options),
         )
@@ -152,17 +154,19 @@ class FineTuning:
         self.trainer = self._make_trainer()
 
     def _make_trainer(self) -> Trainer:
-        return make_evaluator(
+        trainer = make_evaluator(
             self._options,
             self._config,
             self._data.kind,
             num_train_steps=self._num_steps,
             num_warmup_steps=self._warmup_steps,
         )
+        assert isinstance(trainer, Trainer)
+        return trainer
 
     def _warn_of_sizes(self) -> None:
-        options, data, dev_set = self._options, self._data, self._data.dev_set
-        warn_of_large_batch(options, len(data.train_features), "training examples")
+        options, dev_set = self._options, self._data.dev_set
+        warn_of_large_batch(options, len(self._train_features), "training examples")
         if not dev_set:
             return
         count = f"{len(dev_set.examples)} dev examples"
@@ -227,11 +231,11 @@ class FineTuning:
 
     def _evaluate(self) -> dict[str, float]:
         """Returns the metrics and, after the warm-up, whether the model has collapsed."""
-        data, dev_set = self._data, self._data.dev_set
-        predictions = predict_sets(data.kind, data.sets["dev"], self.trainer, self._options)
+        data, dev_sets = self._data, self._data.sets["dev"]
+        predictions = predict_sets(data.kind, dev_sets, self.trainer, self._options)
         # Thresholds that suit these weights; those of the best ones are chosen after the training.
-        kind = data.kind.fit(dev_set.examples, predictions[0])
-        metrics, qualities = measure_sets(kind, data.sets["dev"], predictions)
+        kind = data.kind.fit(dev_sets[0].examples, predictions[0])
+        metrics, qualities = measure_sets(kind, dev_sets, predictions)
         collapsed = qualities[0].is_collapsed
         if self.trainer.step > self._warmup_steps and collapsed is not None:
             metrics[_COLLAPSED] = float(collapsed)
