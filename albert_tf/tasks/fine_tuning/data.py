@@ -90,11 +90,10 @@ def read_data(
         examples: Splits = {split: _read_split(options, task, split) for split in options.splits}
         kind = _start_kind(options, task, model_kind)
         if options.do_train:
-            more: dict[str, Any] = {
-                "labels": _names_of(task.labels),
-                "metrics": task.metrics or kind.metrics,
-            }
-            kind = dataclasses.replace(kind, **more).fit_labels(examples["train"][""], task.name)
+            kind = dataclasses.replace(
+                kind, labels=_names_of(task.labels), metrics=task.metrics or kind.metrics
+            )
+            kind = kind.fit_labels(examples["train"][""], task.name)
     else:
         kind, examples = _read_own(
             options,
