@@ -43,7 +43,7 @@ class PretrainingOptions(TrainingOptions, MaskingConfig):
     eval_input_file: tuple[str, ...] = option(
         "TFRecord files or glob patterns to evaluate on, comma-separated.", ()
     )
-    # Fields that the parts declare, too, have wider types here: the recipe may set them, or the records.
+    # The parts have no None, which stands for a value of the recipe or of the records here.
     max_predictions_per_seq: int | None = option(  # type: ignore[assignment]
         "Maximum number of pieces to predict per sequence. Default: that of the records; for unmasked "
         "records, --masked_lm_prob of a full sequence.",
@@ -79,6 +79,7 @@ class PretrainingOptions(TrainingOptions, MaskingConfig):
         None,
         least=1,
     )
+    # One more strategy than fine-tuning has.
     distribution_strategy: StrategyName = option(  # type: ignore[assignment]
         "one_device; mirrored: one replica per device of this machine; multi_worker_mirrored: one "
         "replica per device of the workers in TF_CONFIG; or tpu.",

@@ -139,11 +139,11 @@ class Trainer(Evaluator):
         replica.merge_call(self._apply, args=(gradients, norm, is_finite))
         same = {f"{name}_per_update": weight for name, weight in weights.items()}
         same["gradient_norm"] = norm
-        means |= {name: (value, tf.ones_like(value)) for name, value in same.items()}
+        means |= {name: Mean(value, tf.ones_like(value)) for name, value in same.items()}
         # A skipped step does not count in the means.
         flat = tf.unstack(tf.where(is_finite, tf.stack(tf.nest.flatten(means)), 0.0))
         means = tf.nest.pack_sequence_as(means, flat)
-        return means | {"skipped_updates": (1.0 - tf.cast(is_finite, tf.float32), tf.ones([]))}
+        return means | {"skipped_updates": Mean(1.0 - tf.cast(is_finite, tf.float32), tf.ones([]))}
 
     def _accumulate(
         self, batch: Batch, weights: dict[str, tf.Tensor], replica_id: tf.Tensor
