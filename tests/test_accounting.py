@@ -146,7 +146,7 @@ def test_a_key_of_a_config_has_no_effect_or_is_named(tmp_path, key, value):
     path.write_text(json.dumps({**CONFIG, key: value} if key not in CONFIG else CONFIG))
     received = outcome(lambda: read_config(str(path)))
     if received != expected:
-        assert repr(key) in received
+        assert repr(key)[1:-1] in received
     elif value is not None:
         assert key in known_files.CONFIG
 
@@ -235,7 +235,7 @@ def test_a_key_of_a_tokenizer_has_no_effect_or_is_named(wordpiece_folder, key, v
     (wordpiece_folder / "tokenizer_config.json").write_text(json.dumps({key: value}))
     received = outcome(lambda: read_flags(wordpiece_folder))
     if received != expected:
-        assert repr(key) in received
+        assert repr(key)[1:-1] in received
 
 
 @pytest.mark.parametrize(
