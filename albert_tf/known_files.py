@@ -37,8 +37,7 @@ def _rows(reason: str, names: str, *accepted: Any) -> dict[str, Row]:
 # No published implementation reads the key, or it has the one value that all published models have.
 PUBLISHED: Rows = {
     **_rows("only BERT's pooler is supported", "directionality", "bidi"),
-    **_rows("memory blocks are not supported", "num_memory_blocks", 0),
-    **_rows("only ALBERT's net is supported", "net_structure_type gap_size", 0),
+    **_rows("only ALBERT's net is supported", "num_memory_blocks net_structure_type gap_size", 0),
     **_rows("only ALBERT's net is supported", "down_scale_factor", 1),
     **_rows("only layer norm after each part is supported", "ln_type", "postln"),
     **_rows("all layers are kept", "layers_to_keep", []),
@@ -174,8 +173,7 @@ TOKENIZER_CONFIG: Rows = {
     **_rows("the length of embedded texts, see `kinds.sentence_transformers`", "model_max_length"),
     **_rows("code of the model's author is not run", "auto_map", {}),
     **_rows("long texts lose their end", "truncation_side", "right"),
-    **_rows("words are split before pieces", "do_basic_tokenize do_word_tokenize", True),
-    **_rows("words are split into pieces of words", "do_subword_tokenize", True),
+    **_rows("of words", "do_basic_tokenize do_word_tokenize do_subword_tokenize", True),
     **_rows("words are split into pieces of words", "subword_tokenizer_type", "wordpiece"),
     **_rows("runs of white space are one space", "remove_space", True),
     **_rows("a text begins with a word mark", "add_prefix_space", True),
@@ -256,6 +254,19 @@ BERT_NORMALIZER: Rows = {
     **_rows("control characters are dropped", "clean_text", True),
 }
 
+# KerasHub's `config.json`, and the object `config` in it.
+KERAS_HUB: Rows = {
+    **_rows(
+        "read by `checkpoints.keras_hub`",
+        "class_name config backbone vocabulary_size num_layers num_heads num_groups embedding_dim "
+        "num_inner_repetitions hidden_dim intermediate_dim dropout max_sequence_length num_segments",
+    ),
+    **_rows(
+        "logits are returned, texts are split by our rules", "activation preprocessor num_classes"
+    ),
+    **_rows("notes", "module registered_name name trainable dtype compile_config build_config"),
+}
+
 # sentence-transformers: `modules.json` has a list of such objects.
 MODULE: Rows = {
     **_rows("read by `kinds.sentence_transformers`", "type path"),
@@ -292,9 +303,7 @@ POOLING: Rows = {
     **_rows("the width of the encoder", "word_embedding_dimension embedding_dimension"),
     **_rows("texts have no prompts", "include_prompt"),
 }
-NORMALIZE: Rows = _rows(
-    "other outputs are not supported", "module_input_name module_output_name", "sentence_embedding"
-)
+NORMALIZE: Rows = _rows("one output", "module_input_name module_output_name", "sentence_embedding")
 # `config_sentence_transformers.json`.
 EMBEDDER: Rows = {
     **_rows("texts get no prompt, see `kinds.sentence_transformers`", "default_prompt_name"),
@@ -319,14 +328,10 @@ FILES: Rows = {
         "pytorch_model*.bin pytorch_model.bin.index.json tf_model.h5 flax_model.msgpack rust_model.ot "
         "onnx openvino coreml *.onnx *.gguf *.tflite *.ckpt* saved_model",
     ),
-    **_rows(
-        "of a training", "training_args.bin optimizer.* scheduler.* rng_state*.pth trainer_*.json"
-    ),
+    **_rows("training", "training_args.bin optimizer.* scheduler.* rng_state*.pth trainer_*.json"),
     **_rows("of the generation of text", "generation_config.json chat_template.*"),
     **_rows("code that only an author's key would run", "*.py"),
-    **_rows(
-        "a classifier of embeddings, which are the outputs here", "config_setfit.json model_head.*"
-    ),
+    **_rows("a classifier of embeddings, our outputs", "config_setfit.json model_head.*"),
     **dict.fromkeys(
         ("adapter_config.json", "adapter_model.*"),
         Row("PEFT adds their weights to the model's: merge them with `merge_and_unload`", ()),

@@ -19,10 +19,12 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf import files
+from albert_tf.accounting import account_for
 from albert_tf.checkpoints.names import grouped_config, make_layout, read_rows
 from albert_tf.checkpoints.tensors import TensorReader
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, name_place
+from albert_tf.known_files import KERAS_HUB
 from albert_tf.model_folder import CONFIG_FILE, ModelFolder
 
 _WEIGHTS_FILE, _HEAD_FILE = "model.weights.h5", "task.weights.h5"
@@ -100,9 +102,10 @@ def is_keras_hub(values: Any) -> bool:
 
 def config_from_dict(values: Mapping[str, Any]) -> AlbertConfig:
     """Returns the config of an encoder from the content of KerasHub's `config.json`."""
-    name = values.get("class_name")
-    config = values.get("config")
+    account_for(values, KERAS_HUB)
+    name, config = values.get("class_name"), values.get("config")
     if name in _TASK_CLASSES and isinstance(config, Mapping):
+        account_for(config, KERAS_HUB, "config")
         backbone = config.get("backbone")
         return config_from_dict(backbone if isinstance(backbone, Mapping) else {})
     if name != _BACKBONE_CLASS or not isinstance(config, Mapping):
@@ -110,6 +113,7 @@ def config_from_dict(values: Mapping[str, Any]) -> AlbertConfig:
             f"class_name is {name!r}; of KerasHub's models only "
             f"{', '.join((_BACKBONE_CLASS, *_TASK_CLASSES))} can be read"
         )
+    account_for(config, KERAS_HUB, "config")
     missing = [theirs for theirs in _CONFIG_KEYS.values() if theirs not in config]
     if missing:
         raise InputError(f"key '{missing[0]}' is missing in the config of {name}")

@@ -348,6 +348,9 @@ def test_another_config_of_keras_hub(tmp_path):
     path = write_preset(tmp_path / "incomplete", tensors, config=incomplete)
     with refused(r"config\.json: key 'num_heads' is missing"):
         AlbertEncoder.from_preset(path)
+    path = write_preset(tmp_path / "more", tensors, config=keras_hub_config(colour=3))
+    with refused(r"config\.json: config: key 'colour' is 3, and not known"):
+        AlbertEncoder.from_preset(path)
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
