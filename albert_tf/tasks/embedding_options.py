@@ -26,7 +26,7 @@ class EmbeddingOptions(DepthOptions, VocabularyOptions, ExportOptions):
     )
     input_file: str | None = option(
         "Text file with one text per line; - is standard input. An empty line is a text, too. Of a table "
-        "(.csv, .tsv, .jsonl, .parquet) the column of texts is embedded.",
+        "(.csv, .tsv, .jsonl, .parquet, .xlsx) the column of texts is embedded.",
         None,
     )
     text_column: str | None = option(

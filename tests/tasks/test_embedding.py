@@ -8,6 +8,7 @@ import shutil
 import types
 
 import numpy as np
+import openpyxl
 import pytest
 
 import albert_tf
@@ -330,7 +331,12 @@ def test_a_table_has_a_column_of_texts(embed, model, tmp_path, capsys):
     lines = [json.dumps({"text": text or None, "answer": "reject", "x": 1}) for text in texts]
     (tmp_path / "a.jsonl").write_text("\n".join(lines) + "\n")
     (tmp_path / "b.tsv").write_text('text\tclean\nx\t"cat, dog"\ny\t\nz\t"a ""cat""\nfish"\n')
-    for name, flags in (("a.csv", {}), ("a.jsonl", {}), ("b.tsv", {"text_column": "clean"})):
+    book = openpyxl.Workbook()
+    for row in [("id", "text"), *enumerate(texts)]:
+        book.active.append(row)
+    book.save(tmp_path / "a.xlsx")
+    for name in ("a.csv", "a.jsonl", "a.xlsx", "b.tsv"):
+        flags = {"text_column": "clean"} if name == "b.tsv" else {}
         output = embed([], input_file=str(tmp_path / name), **flags)
         np.testing.assert_array_equal(np.load(output), expected)
     assert "a.jsonl: reads 'text' as the text; not read: 'answer', 'x'\n" in capsys.readouterr().err

@@ -160,7 +160,7 @@ class Nothing(tuple):
     input_ids = np.zeros(0, np.int32)
 
 
-@pytest.mark.parametrize("name", ["rows.jsonl", "rows.conll"])
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.xlsx", "rows.conll"])
 def test_an_answer_is_one_line_of_the_table(tmp_path, capsys, name):
     kind = types.SimpleNamespace(
         columns=(),

@@ -5,7 +5,8 @@ by the suffix of their name, without that of a compressed file; a name with an u
 tab-separated values. A name without a suffix, such as that of a pipe, says nothing; then the first line
 does. CSV follows RFC 4180: a quoted text may hold separators, line ends and doubled quotes. So does TSV
 whose quotes are all closed; otherwise quotes are characters, as in GLUE's files. JSON is an object per
-line, or one list of them. A folder is one that `save_to_disk` of `datasets` wrote.
+line, or one list of them. A folder is one that `save_to_disk` of `datasets` wrote. Workbooks of Excel
+begin like any zip archive, so only their suffix tells them.
 """
 
 import codecs
@@ -19,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from albert_tf import files
-from albert_tf.data.fine_tuning import arrow
+from albert_tf.data.fine_tuning import arrow, workbooks
 from albert_tf.data.fine_tuning.cells import decode, is_missing
 from albert_tf.data.source_files import JSON_SUFFIXES, suffix_of
 from albert_tf.errors import InputError, name_place, warn
@@ -118,11 +119,15 @@ def _split_at_tabs(
 
 
 def _fields_table(
-    path: str, rows: list[tuple[int, list[str]]], separators: str, has_header: bool = True
+    path: str,
+    rows: list[tuple[int, list[Any]]],
+    separators: str,
+    has_header: bool = True,
+    unit: str = "line",
 ) -> Table:
     """Makes a table of the numbers of lines and their fields; `separators` is a rule for texts."""
     # Spreadsheets leave empty rows below the last one.
-    while rows and not any(rows[-1][1]):
+    while rows and all(field is None or field == "" for field in rows[-1][1]):
         rows.pop()
     if not rows:
         raise InputError(f"{path}: holds no rows")
@@ -133,15 +138,16 @@ def _fields_table(
     for number, fields in rows:
         if fields == header:
             raise InputError(
-                f"{path}, line {number}: repeats the header row; expected it once, at the start"
+                f"{path}, {unit} {number}: repeats the header row; expected it once, at the start"
             )
         if len(fields) != width:
             raise InputError(
-                f"{path}, line {number}: columns: received {len(fields)}, expected {width} as in the "
+                f"{path}, {unit} {number}: columns: received {len(fields)}, expected {width} as in the "
                 f"first line; a separator {separators}"
             )
     numbers, values = zip(*rows, strict=True)
-    return Table(path, tuple(name.strip() for name in header), values, numbers)
+    names = tuple("" if name is None else str(name).strip() for name in header)
+    return Table(path, names, values, numbers, unit)
 
 
 def _read_path(path: str) -> Table:
@@ -219,6 +225,11 @@ def _read_quoted(path: str, lines: Iterator[tuple[int, str]], delimiter: str) ->
     return _fields_table(path, rows, "needs quotes around it")
 
 
+def _read_workbook(path: str, content: Iterable[bytes]) -> Table:
+    rows = workbooks.read_workbook(path, b"".join(content))
+    return _fields_table(path, rows, "is another cell", unit="row")
+
+
 def _rows_table(path: str, rows: Sequence[Mapping[str, Any]]) -> Table:
     """Makes a table of typed rows, which count from 1."""
     return _mappings_table(path, rows, range(1, 1 + len(rows)), "row")
@@ -288,6 +299,7 @@ TABLE_FORMATS = (
         modules=("pyarrow",),
         start=b"PAR1",
     ),
+    TableFormat("Excel", (".xlsx",), _read_workbook, extra="xlsx", modules=("openpyxl",)),
 )
 _FOLDER = TableFormat(
     "folder of datasets",

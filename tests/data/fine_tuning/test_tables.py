@@ -5,8 +5,10 @@ import datetime
 import gzip
 import io
 import json
+import re
 
 import numpy as np
+import openpyxl
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
@@ -61,6 +63,17 @@ def arrow_table():
     return table.replace_schema_metadata({"huggingface": json.dumps(about)})
 
 
+def workbook(rows):
+    """Returns the content of a file of Excel; no text is taken for a formula or an error."""
+    book, file = openpyxl.Workbook(), io.BytesIO()
+    for row, values in enumerate(rows, 1):
+        for column, value in enumerate(values, 1):
+            cell = book.active.cell(row, column, value)
+            cell.data_type = "s" if isinstance(value, str) else cell.data_type
+    book.save(file)
+    return file.getvalue()
+
+
 def write(folder, name):
     path = folder / name
     lines = "".join(json.dumps(row) + "\n" for row in ROWS)
@@ -75,6 +88,8 @@ def write(folder, name):
         path.write_bytes(gzip.compress(write(folder, name.removesuffix(".gz")).read_bytes()))
     elif name == "rows.parquet":
         pyarrow.parquet.write_table(arrow_table(), path)
+    elif name == "rows.xlsx":
+        path.write_bytes(workbook([("text", "label"), *zip(TEXTS, LABELS, strict=True)]))
     else:
         path.mkdir()
         (path / "state.json").write_text('{"_data_files": [{"filename": "data.arrow"}]}')
@@ -93,6 +108,8 @@ def write(folder, name):
         ("rows.jsonl.gz", "line 2"),
         ("rows.parquet", "row 2"),
         ("rows.parquet.gz", "row 2"),
+        ("rows.xlsx", "row 3"),
+        ("rows.xlsx.gz", "row 3"),
         ("rows", "row 2"),
         (ROWS, "data[1]"),
         (Frame(), "data[1]"),
@@ -115,6 +132,8 @@ def test_arrays_and_bytes_in_memory_are_lists_and_texts():
 # In TSV, texts have no line end, and CSV files none of another program's.
 CHARACTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\r\n\0")
 PLAIN_TEXTS = st.text(CHARACTERS, min_size=1).filter(str.strip)
+# XML has no form for them.
+NOT_IN_WORKBOOKS = re.compile("[\x01-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 VALUES = st.one_of(
     PLAIN_TEXTS, st.integers(-9, 99), st.booleans(), st.sampled_from([0.0, 1.0, 2.5])
 )
@@ -163,6 +182,8 @@ def test_a_table_gives_the_same_examples_in_every_form(rows, kind, tmp_path_fact
         "rows.json": json.dumps(mappings, indent=1).encode(),
         "rows.parquet": parquet(rows, kind),
     }
+    if not any(NOT_IN_WORKBOOKS.search(str(cell)) for row in rows for cell in row):
+        contents["rows.xlsx"] = workbook([("text", "label"), *rows])
     for name, content in contents.items():
         (folder / name).write_bytes(content)
     scalars = [{"text": np.str_(text), "label": np.array([label])[0]} for text, label in rows]
