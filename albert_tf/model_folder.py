@@ -158,8 +158,9 @@ def _find_transformer(folder: ModelFolder) -> str | None:
     modules = files.read_json(os.path.join(folder.path, MODULES_FILE))
     first = modules[0] if isinstance(modules, list) and modules else None
     name = first.get("path") if isinstance(first, Mapping) else None
-    is_inner = isinstance(name, str) and os.path.basename(name) == name not in ("", ".", "..")
-    return name if is_inner and folder.holds(name) else None
+    if not isinstance(name, str) or os.path.basename(name) != name or name in ("", ".", ".."):
+        return None
+    return name if folder.holds(name) else None
 
 
 def read_own(folder: str) -> Mapping[str, Any]:
