@@ -17,12 +17,12 @@ from albert_tf.checkpoints.heads import ARCHITECTURES, Head, class_name
 from albert_tf.checkpoints.hugging_face_reader import WEIGHTS_FILE
 from albert_tf.checkpoints.loading import LoadReport, load_stored, variables_of
 from albert_tf.checkpoints.names import grouped_config, stored_as_original
-from albert_tf.checkpoints.safetensors_files import write_tensors
+from albert_tf.checkpoints.safetensors_files import read_tensors, write_tensors
 from albert_tf.checkpoints.stored_model import StoredModel
 from albert_tf.checkpoints.tensors import tensors_of, variables_by_path, write_checkpoint
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, name_place
-from albert_tf.model_folder import OWN, TRAINED_LAYERS, write_config
+from albert_tf.model_folder import OWN, TRAINED_LAYERS, ModelFolder, replace_own, write_config
 from albert_tf.models import (
     AlbertClassifier,
     AlbertConditionalSpanLabeler,
@@ -145,6 +145,30 @@ def save_model(
         files.write_text(os.path.join(incomplete, CARD_FILE), card)
         sums = {WEIGHTS_FILE: files.sha256(weights)}
         write_description(incomplete, model, kind, sums=sums, **description)
+
+
+def replace_kind(folder: str, kind: Any) -> bool:
+    """Replaces the kind in a folder of `save_model`, given one that suits the weights as they are.
+
+    Returns whether the weights have changed, as they take up a part of the kind: see `Kind.stored`.
+    """
+    current = folders.current_folder(folder)
+    if kind.stored({})[0] == kind:
+        replace_own(current, kind=kind.to_dict())
+        return False
+    kind, tensors = kind.stored(read_tensors(os.path.join(current, WEIGHTS_FILE)))
+    others = [name for name in files.list_names(current) if name != WEIGHTS_FILE]
+    contents = {name: files.read_bytes(os.path.join(current, name)) for name in others}
+    sums = ModelFolder(current).own["sha256"]
+    with folders.replace_folder(folder) as incomplete:
+        files.make_folders(incomplete)
+        for name, content in contents.items():
+            files.write_bytes(os.path.join(incomplete, name), content)
+        weights = os.path.join(incomplete, WEIGHTS_FILE)
+        write_tensors(weights, tensors)
+        sums = {**sums, WEIGHTS_FILE: files.sha256(weights)}
+        replace_own(incomplete, kind=kind.to_dict(), sha256=sums)
+    return True
 
 
 def check_names(model: keras.Model, kind: Any = None) -> None:

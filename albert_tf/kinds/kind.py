@@ -64,6 +64,8 @@ class Kind(abc.ABC):
     finds_spans: ClassVar[bool] = False
     base_learning_rate: ClassVar[float] = 2e-5  # of ALBERT-base (the paper's table 14)
     num_choices: ClassVar[int | None] = None  # C, if an example is C sequences
+    # Fields that belong to the weights of a trained folder, not to a run: those of `calibrate`.
+    of_weights: ClassVar[tuple[str, ...]] = ()
     # Name of what the model returns among the outputs of the exported model; see `outputs`.
     output_name: ClassVar[str] = "logits"
     num_segments: ClassVar[int] = 1  # 2 if a sequence has a second text, which is segment 1
@@ -155,8 +157,15 @@ class Kind(abc.ABC):
         return restored
 
     def fit(self, examples: Sequence[Any], predictions: Any) -> Self:
-        """Returns the kind with thresholds that suit a dev set."""
+        """Returns the kind with thresholds that suit a dev set, as each evaluation in training does."""
         return self
+
+    def calibrate(self, examples: Sequence[Any], predictions: Any) -> tuple[Self, str]:
+        """Returns the kind with what makes probabilities true on a dev set, and a line about it, if any.
+
+        Once, after the training: no prediction changes but for its probabilities.
+        """
+        return self, ""
 
     def stored(self, tensors: dict[str, np.ndarray]) -> tuple[Self, dict[str, np.ndarray]]:
         """Returns the kind and the tensors to store, given some of a trained model's.

@@ -87,10 +87,14 @@ ROWS = {
 }
 THRESHOLDS = (0.3, 0.5, 0.6)
 TAGS = ("O", *(f"{prefix}-{label}" for label in ("LOUD", "MUTE") for prefix in "BIES"))
-SINGLE_TEXTS = Classification(labels=LABELS, **LENGTH)
+# Those of classes and choices, whose probabilities are those of divided logits on every road.
+TEMPERATURE = 1.7
+SINGLE_TEXTS = Classification(labels=LABELS, temperature=TEMPERATURE, **LENGTH)
 OF_NAMES = {
     "classifier": dataclasses.replace(SINGLE_TEXTS, pairs=True, task_name="classification"),
-    "multiple_choice": MultipleChoice(labels=LABELS, **LENGTH, max_qa_length=9),
+    "multiple_choice": MultipleChoice(
+        labels=LABELS, temperature=TEMPERATURE, **LENGTH, max_qa_length=9
+    ),
     "token_classifier": TokenClassification(labels=TAGS, **LENGTH, doc_stride=5),
     "embedder": Embedding(**LENGTH),
     "multi_label": MultiLabel(
@@ -167,8 +171,9 @@ def expected_of(kind, model, inputs):
         return {name: value.numpy() for name, value in OF_NAMES[kind].outputs(outputs).items()}
     outputs = tf.cast(outputs, tf.float32)
     activate = tf.sigmoid if kind == "multi_label" else tf.nn.softmax
+    divisor = TEMPERATURE if kind in ("classifier", "multiple_choice") else 1.0
     # Of a token classifier for each token.
-    return {"logits": outputs.numpy(), "probabilities": activate(outputs).numpy()}
+    return {"logits": outputs.numpy(), "probabilities": activate(outputs / divisor).numpy()}
 
 
 def labels_of(kind, expected):

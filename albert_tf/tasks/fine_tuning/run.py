@@ -3,6 +3,8 @@
 Everything is read and checked before a model is made, so that mistakes show at once.
 """
 
+import dataclasses
+import os
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -12,13 +14,15 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.checkpoints.loading import load_checkpoint
+from albert_tf.conversion import replace_kind
 from albert_tf.data.fine_tuning.batches import make_batch
 from albert_tf.errors import InputError, name_place
 from albert_tf.export import export
 from albert_tf.export.saved_models import INPUTS
 from albert_tf.export.writers import Predict
 from albert_tf.kinds import Kind
-from albert_tf.model_folder import find_best, replace_own
+from albert_tf.kinds.registry import read_kind
+from albert_tf.model_folder import BEST_DIR, find_best
 from albert_tf.options.export_forms import FORMS
 from albert_tf.options.resolution import Resolution, resolved
 from albert_tf.tasks.fine_tuning import choices
@@ -118,17 +122,22 @@ class _TrainedRun:
         self.options = options
         self.data = data
         self.evaluator = evaluator
-        load_checkpoint(evaluator.model, options.output_dir).check_complete()
-        self.kind, _ = data.kind.stored({})
+        self._load_best()
+        kind, _ = data.kind.stored({})
+        folder = find_best(options.output_dir)
+        assert folder is not None, "the model is read from it"
+        best = read_kind(folder)
+        of_weights = {name: getattr(best, name) for name in kind.of_weights}
+        self.kind = dataclasses.replace(kind, **of_weights)
 
     def run(self) -> dict[str, float]:
         """Does what the options ask for and returns the metrics of `--do_eval`."""
         options = self.options
         metrics = {}
         if self.data.dev_set:
-            predictions = predict_sets(self.kind, self.data.sets["dev"], self.evaluator, options)
-            if options.do_train or self.kind.missing:
-                self._fit(predictions[0])
+            predictions = self._predict_dev()
+            if (options.do_train or self.kind.missing) and self._fit(predictions[0]):
+                predictions = self._predict_dev()
             if options.do_eval:
                 metrics = self._write_evaluation(predictions)
         if "test" in self.data.sets:
@@ -139,14 +148,30 @@ class _TrainedRun:
             predict_file(options, self.kind, self.data.tokenizer, self.evaluator)
         return metrics
 
-    def _fit(self, predictions: Any) -> None:
-        """Chooses thresholds that suit the dev set, and writes them."""
-        kind = self.kind.fit(self.data.sets["dev"][0].examples, predictions)
-        if kind != self.kind:
-            best = find_best(self.options.output_dir)
-            assert best is not None, "the model is read from it"
-            replace_own(best, kind=kind.to_dict())
-        self.kind = kind
+    def _load_best(self) -> None:
+        load_checkpoint(self.evaluator.model, self.options.output_dir).check_complete()
+
+    def _predict_dev(self) -> list[Any]:
+        return predict_sets(self.kind, self.data.sets["dev"], self.evaluator, self.options)
+
+    def _fit(self, predictions: Any) -> bool:
+        """Chooses thresholds and, after a training, a temperature that suit the dev set; writes them.
+
+        Returns whether the model has changed.
+        """
+        examples, kind = self.data.sets["dev"][0].examples, self.kind
+        kind = kind.fit(examples, predictions)
+        if self.options.do_train:
+            kind, said = kind.calibrate(examples, predictions)
+            if said:
+                print(said)
+        if kind == self.kind:
+            return False
+        has_changed = replace_kind(os.path.join(self.options.output_dir, BEST_DIR), kind)
+        self.kind, _ = kind.stored({})
+        if has_changed:
+            self._load_best()
+        return has_changed
 
     def _write_evaluation(self, predictions: Sequence[Any]) -> dict[str, float]:
         """Writes metrics and predictions of the dev sets, and how well each label is predicted."""
