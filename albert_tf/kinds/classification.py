@@ -72,7 +72,7 @@ class Classification(ClassificationFlags, LongTextKind):
 
     @property
     def loss(self) -> ClassificationLoss:
-        return ClassificationLoss(self.weights)
+        return ClassificationLoss(self.weights, self.label_smoothing)
 
     def fit_labels(self, examples: Sequence[Example], path: str) -> Self:
         """Returns the kind with the labels of the training set, sorted, unless it has labels."""
@@ -102,7 +102,7 @@ class Classification(ClassificationFlags, LongTextKind):
         return tuple(dict.fromkeys((*self.metrics, *f1, "matthews_corrcoef")))
 
     def measure(self, examples: Sequence[Example], predictions: np.ndarray) -> Quality:
-        """Also measures the loss, in which all labels count the same, and the calibration errors.
+        """Also measures the loss, without weights and smoothing of labels, and the calibration errors.
 
         They are the error of the probabilities, and the one before any temperature.
         """

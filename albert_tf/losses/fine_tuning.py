@@ -37,19 +37,24 @@ class ClassificationLoss(MeanLoss):
     """Mean cross-entropy of one label per example: `label_ids` int (B,).
 
     Args:
-        class_weights: what each class counts in the loss; empty for 1 each.
+        class_weights: what each class counts in the loss; empty for 1 each. The whole loss of an example,
+            also what smoothing adds, has the weight of its label.
+        label_smoothing: share of the target that is spread evenly over all classes, in [0, 1), see
+            `loss_and_accuracy`.
     """
 
-    def __init__(self, class_weights: Sequence[float] = ()):
+    def __init__(self, class_weights: Sequence[float] = (), label_smoothing: float = 0.0):
         self._class_weights = tuple(class_weights)
+        self._label_smoothing = label_smoothing
 
     def metrics(self, batch: Batch, outputs: tf.Tensor) -> dict[str, Mean]:
         """Returns loss and accuracy, given logits, float (B, classes)."""
-        labels = batch["label_ids"]
-        loss, accuracy = loss_and_accuracy(outputs, labels, tf.ones_like(labels, tf.float32))
+        labels, smoothing = batch["label_ids"], self._label_smoothing
+        ones = tf.ones_like(labels, tf.float32)
+        loss, accuracy = loss_and_accuracy(outputs, labels, ones, smoothing)
         if self._class_weights:
             weights = tf.gather(tf.constant(self._class_weights), labels)
-            loss, _ = loss_and_accuracy(outputs, labels, weights)
+            loss, _ = loss_and_accuracy(outputs, labels, weights, smoothing)
         return {"loss": loss, "accuracy": accuracy}
 
 

@@ -21,10 +21,17 @@ def count_rows(tensor: tf.Tensor) -> tf.Tensor:
 
 
 def loss_and_accuracy(
-    logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
+    logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor, label_smoothing: float = 0.0
 ) -> tuple[Mean, Mean]:
-    """Returns weighted cross-entropy and accuracy of logits (..., classes), labels and weights (...)."""
+    """Returns weighted cross-entropy and accuracy of logits (..., classes), labels and weights (...).
+
+    `label_smoothing` s makes the target `(1 - s) * one-hot + s / classes`, of Szegedy et al. 2016,
+    https://arxiv.org/abs/1512.00567, section 7.
+    """
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+    if label_smoothing:
+        uniform = -tf.reduce_mean(tf.nn.log_softmax(logits), axis=-1)
+        losses = (1 - label_smoothing) * losses + label_smoothing * uniform
     correct = tf.cast(tf.argmax(logits, axis=-1, output_type=labels.dtype) == labels, tf.float32)
     weight = tf.reduce_sum(weights)
     return (

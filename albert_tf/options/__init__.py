@@ -29,13 +29,14 @@ def option(
     *,
     least: float | None = None,
     most: float = _MAX_INT32,
+    below: float | None = None,
 ) -> Any:
     """Declares a dataclass field that the command line offers as a flag, required without a default.
 
     `description` is one sentence, shown by `--help`. `least` and `most` are the range of a number;
-    `least` None accepts any value.
+    `least` None accepts any value. `below` is a bound that is itself out of range.
     """
-    metadata = {"description": description, "least": least, "most": most}
+    metadata = {"description": description, "least": least, "most": most, "below": below}
     return dataclasses.field(default=default, metadata=metadata)
 
 
@@ -49,6 +50,9 @@ def check_value_range(name: str, value: Any, metadata: Mapping[str, Any]) -> Non
     """Checks that a value is within the range of a declaration by `option`, if it has one."""
     if metadata.get("least") is not None:
         check_range(name, value, metadata["least"], metadata["most"])
+    below = metadata.get("below")
+    if None not in (value, below) and not value < below:
+        raise InputError(f"{name}={value}: expected less than {below}")
 
 
 def check_range(name: str, value: Any, least: float, most: float = _MAX_INT32) -> None:

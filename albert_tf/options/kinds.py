@@ -43,6 +43,12 @@ class ClassificationFlags(LongTextFlags):
         "label:weight,... or a JSON object of labels and weights, with 1 for other labels.",
         "none",
     )
+    label_smoothing: float = option(
+        "Share of an example's target, in the training loss, that is spread evenly over all labels.",
+        0.0,
+        least=0,
+        below=1,
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -157,7 +163,13 @@ def kind_flag(name: str) -> Any:
         described.setdefault(field.metadata["description"] + default, []).append(kind)
     texts = (f"Of {' and '.join(names)}: {text}" for text, names in described.items())
     bounds = fields[kinds[0]].metadata
-    return option(" ".join(texts), None, least=bounds["least"], most=bounds["most"])
+    return option(
+        " ".join(texts),
+        None,
+        least=bounds["least"],
+        most=bounds["most"],
+        below=bounds["below"],
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -168,6 +180,7 @@ class KindOptions:
     doc_stride: int | None = kind_flag("doc_stride")
     end_n_top: int | None = kind_flag("end_n_top")
     head: SpanHead | None = kind_flag("head")
+    label_smoothing: float | None = kind_flag("label_smoothing")
     long_texts: LongTexts | None = kind_flag("long_texts")
     max_answer_length: int | None = kind_flag("max_answer_length")
     max_qa_length: int | None = kind_flag("max_qa_length")

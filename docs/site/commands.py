@@ -73,8 +73,10 @@ def _facts(field: dataclasses.Field, kind: typing.Any) -> Iterator[str]:
         yield "one of " + ", ".join(f"`{value}`" for value in typing.get_args(kind))
     else:
         yield _VALUES[typing.get_origin(kind) or kind]
-    least, most = field.metadata["least"], field.metadata["most"]
-    if least is not None:
+    least, most, below = (field.metadata[name] for name in ("least", "most", "below"))
+    if below is not None:
+        yield f"at least {least:,}, less than {below:,}"
+    elif least is not None:
         yield f"at least {least:,}" if most >= _MAX_INT32 else f"from {least:,} to {most:,}"
     if field.default is dataclasses.MISSING:
         yield "required"

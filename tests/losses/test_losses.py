@@ -130,6 +130,20 @@ def test_weights_of_classes_count_in_the_loss_only():
     assert (float(total), float(weight)) == (2.0, 3.0)
 
 
+@pytest.mark.parametrize("weights", [(), (0.5, 1.0, 4.0)])
+def test_smoothed_labels_count_in_the_loss_only(weights):
+    loss = ClassificationLoss(weights, label_smoothing=0.1)
+    logits = tf.constant([[2.0, 0.0, 0.0], [0.0, 1.0, 0.5], [0.0, 3.0, 0.0]])
+    labels = [0, 2, 1]
+    batch = {"label_ids": tf.constant(labels)}
+    targets = 0.9 * np.eye(3)[labels] + 0.1 / 3
+    of_rows = -(targets * log_softmax(logits.numpy())).sum(axis=-1)
+    expected = (of_rows * np.array(weights or (1.0, 1.0, 1.0))[labels]).sum() / 3
+    np.testing.assert_allclose(batch_loss(loss, batch, logits), expected, rtol=1e-6)
+    total, weight = loss.metrics(batch, logits)["accuracy"]
+    assert (float(total), float(weight)) == (2.0, 3.0)
+
+
 def test_multi_label_loss_is_the_mean_of_binary_cross_entropies():
     logits = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
     labels = np.array([[0, 1, 1, 0], [0, 0, 0, 0], [1, 1, 1, 1]], np.float32)

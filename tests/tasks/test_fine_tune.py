@@ -107,6 +107,40 @@ def test_answers_to_questions(trained, tmp_path, eagerly):
 
 
 @pytest.mark.parametrize(
+    ("kind", "rows"),
+    [
+        ("classification", [("the old cat", "x"), ("a big rose", "y"), ("an oak", "y")]),
+        ("multiple_choice", [("the old cat", "A"), ("a big rose", "B"), ("an oak", "B")]),
+    ],
+)
+def test_labels_are_smoothed_in_the_training_alone(data, trained, tmp_path, eagerly, kind, rows):
+    choices = {"choice_a": "a dog", "choice_b": "an oak"} if kind == "multiple_choice" else {}
+    rows = [{"text": text, "label": label, **choices} for text, label in rows]
+    values = {**flags(data), "kind": kind, "num_train_steps": 1, "save_checkpoints_steps": 1}
+    values |= {"class_weights": "balanced", "log_steps": 1, "reset_head": True}
+    reported = {}
+    for smoothing in (0.0, 0.1):
+        metrics = reported[smoothing] = {}
+        folder = tmp_path / str(smoothing)
+        model = albert_tf.fine_tune(
+            trained,
+            rows,
+            rows,
+            output_dir=folder,
+            label_smoothing=smoothing,
+            callback=lambda step, values, to=metrics: to.setdefault(step, {}).update(values),
+            **values,
+        )
+        assert model.kind.label_smoothing == smoothing
+    plain, smoothed = reported.values()
+    assert plain[0]["eval_loss"] == smoothed[0]["eval_loss"]
+    assert plain[1]["train_loss"] != smoothed[1]["train_loss"]
+    message = r"a run with label_smoothing 0\.1; --label_smoothing says 0\.2"
+    with refused(message):
+        albert_tf.fine_tune(trained, rows, rows, output_dir=folder, label_smoothing=0.2, **values)
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"kind": "tagging"}, "^kind='tagging': unknown kind 'tagging'; expected classification, "),

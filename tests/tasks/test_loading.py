@@ -333,7 +333,10 @@ def test_refuses_folders_without_a_model(tmp_path, exported):
         albert_tf.load(version)
 
 
-OF_REGRESSION = {"kind": "regression", "class_weights": None, "weights": None}
+OF_REGRESSION = {
+    "kind": "regression",
+    **dict.fromkeys(("class_weights", "label_smoothing", "weights")),
+}
 
 
 @pytest.mark.parametrize(

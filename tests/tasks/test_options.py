@@ -155,6 +155,8 @@ LINES = {"input_file": "-", "output_file": "x.npy"}
             {"trainable": "head", "new_pooler": True},
             "--new_pooler: expected --trainable with p",
         ),
+        (OWN, {"label_smoothing": 1.0}, "label_smoothing=1.0: expected less than 1$"),
+        (OWN, {"label_smoothing": -0.1}, "label_smoothing=-0.1: expected at least 0$"),
         (OWN, {"temperature": 0.0}, "temperature=0.0: expected at least 0.0001"),
         (GLUE, {"race_level": "high"}, "--race_level=high: expected --task_name=race"),
         (TRAINED, {**EXPORT, "export_weights": "float16"}, "export_weights=float16: expected exp"),
