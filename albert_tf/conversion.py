@@ -208,7 +208,7 @@ def write_description(
     values = {**_config_of(model, kind).to_dict(), **advice}
     if numbers := _encoder_of(model).trained_num_hidden_layers:
         values[TRAINED_LAYERS] = numbers
-    write_config(folder, values, {**own, **noted}, {**sums, **new})
+    write_config(folder, values, own={**own, **noted}, sums={**sums, **new})
 
 
 def _encoder_of(model: keras.Model) -> AlbertEncoder:

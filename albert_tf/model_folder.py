@@ -182,7 +182,7 @@ def replace_own(folder: str, **changes: Any) -> None:
     """Replaces values under our key in the config of a folder."""
     values = dict(read_values(os.path.join(folder, CONFIG_FILE)))
     own = {**values.pop(OWN), **changes}
-    write_config(folder, values, own, own[_SHA256])
+    write_config(folder, values, own, sums=own[_SHA256])
 
 
 def _rename_labels(values: Mapping[str, Any]) -> dict[str, Any] | None:

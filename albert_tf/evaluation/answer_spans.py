@@ -48,10 +48,10 @@ def find_candidates(
         beam = [tf.shape(starts)[0], count, outputs["end_top_index"].shape[1] // count]
         return Candidates(
             starts,
-            tf.reshape(outputs["end_top_index"], beam),
-            outputs["start_top_log_probs"],
-            tf.reshape(outputs["end_top_log_probs"], beam),
-            tf.cast(outputs["cls_logits"], tf.float64),
+            ends=tf.reshape(outputs["end_top_index"], beam),
+            start_scores=outputs["start_top_log_probs"],
+            end_scores=tf.reshape(outputs["end_top_log_probs"], beam),
+            null_scores=tf.cast(outputs["cls_logits"], tf.float64),
             null_is_span=False,
         )
     start_logits, end_logits = (
@@ -62,10 +62,10 @@ def find_candidates(
     end_scores, ends = tf.math.top_k(end_logits, count)
     return Candidates(
         starts,
-        ends[:, None],
-        start_scores,
-        end_scores[:, None],
-        tf.cast(start_logits[:, 0], tf.float64) + tf.cast(end_logits[:, 0], tf.float64),
+        ends=ends[:, None],
+        start_scores=start_scores,
+        end_scores=end_scores[:, None],
+        null_scores=tf.cast(start_logits[:, 0], tf.float64) + tf.cast(end_logits[:, 0], tf.float64),
         null_is_span=True,
     )
 

@@ -83,7 +83,9 @@ class Baselines:
         idf = np.log((1 + counts.shape[0]) / (1 + documents)) + 1  # as in scikit-learn
         words = _weigh(counts, hashes, idf)
         if are_scores or fitted.size <= _MAX_SOLVED:
-            coefficients, intercepts = _solve(words, fitted, are_scores, weights, seed)
+            coefficients, intercepts = _solve(
+                words, targets=fitted, are_scores=are_scores, weights=weights, seed=seed
+            )
         else:
             coefficients, intercepts = _fit_naive_bayes(words, fitted, weights)
         constant = targets.mean(axis=0)

@@ -243,6 +243,8 @@ def _places_in_words(
 
 def _score(right: int, made: int, true: int) -> EntityScores:
     if not right:
-        return EntityScores(0.0, 0.0, 0.0, true)
+        return EntityScores(precision=0.0, recall=0.0, f1=0.0, support=true)
     precision, recall = right / made, right / true
-    return EntityScores(precision, recall, 2 * precision * recall / (precision + recall), true)
+    return EntityScores(
+        precision, recall, f1=2 * precision * recall / (precision + recall), support=true
+    )

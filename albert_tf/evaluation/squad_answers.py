@@ -144,7 +144,7 @@ def rank_answers(
     nbest = {}
     for index, (name, context) in enumerate(zip(question_ids, contexts, strict=True)):
         ranked = order[bounds[index] : bounds[index + 1]]
-        nbest[name] = _best_answers(context, spans, ranked, n_best_size) or [no_span]
+        nbest[name] = _best_answers(context, spans, ranked, count=n_best_size) or [no_span]
     return RankedAnswers(nbest, _null_odds(nbest, spans))
 
 

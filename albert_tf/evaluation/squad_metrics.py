@@ -130,7 +130,9 @@ def find_best_scores(
     results: dict[str, float] = {}
     scores = score_answers(golds, predictions, version_2=True)
     for kind, of_kind in scores._asdict().items():
-        best, threshold = official_best_threshold(of_kind, predictions, null_odds, golds)
+        best, threshold = official_best_threshold(
+            scores=of_kind, predictions=predictions, null_odds=null_odds, golds=golds
+        )
         results |= {f"best_{kind}": best, f"best_{kind}_thresh": threshold}
     return results
 

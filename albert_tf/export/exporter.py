@@ -105,7 +105,7 @@ def _describe(
     contents = tokenizer_files(tokenizer, model.config, kind)
     if kind.labels:
         contents[LABELS_FILE] = "".join(f"{label}\n" for label in kind.labels).encode()
-    write_description(assets_folder(folder, form), model, kind, contents)
+    write_description(folder=assets_folder(folder, form), model=model, kind=kind, contents=contents)
     card = "\n\n".join(_card_sections(exported, written, form, evaluations)) + "\n"
     files.write_text(os.path.join(folder, CARD_FILE), card)
 

@@ -83,7 +83,7 @@ class Embedding(EmbeddingFlags, TextKind):
         return [Example("", text) for (text,) in rows_of(texts=texts)]
 
     def example_of_line(self, fields: Sequence[str]) -> Example:
-        check_fields(fields, 1, 2, "text_a or text_a, tab, text_b")
+        check_fields(fields, least=1, most=2, expected="text_a or text_a, tab, text_b")
         if not fields[-1].strip():
             raise InputError("text_b is empty")
         return Example.of_texts(*fields)
@@ -91,8 +91,15 @@ class Embedding(EmbeddingFlags, TextKind):
     def encode(self, examples, tokenizer) -> Features:
         """Converts single texts, or both texts of pairs, to ids."""
         if not examples or examples[0].text_b is None:
-            return encode_examples(examples, (), tokenizer, self.max_seq_length)
-        return encode_pairs(examples, self.accepted_labels, tokenizer, self.max_seq_length)
+            return encode_examples(
+                examples, labels=(), tokenizer=tokenizer, max_seq_length=self.max_seq_length
+            )
+        return encode_pairs(
+            examples,
+            labels=self.accepted_labels,
+            tokenizer=tokenizer,
+            max_seq_length=self.max_seq_length,
+        )
 
     @property
     def loss(self) -> ContrastiveLoss:

@@ -103,7 +103,7 @@ class MultipleChoice(MultipleChoiceFlags, Classification):
         count = 1 + self.pairs + self.num_choices
         names = "text_a, text_b" if self.pairs else "text_a"
         expected = f"{names} and {self.num_choices} choices with tabs between them"
-        check_fields(fields, count, count, expected)
+        check_fields(fields, least=count, most=count, expected=expected)
         if not all(choice.strip() for choice in choices):
             raise InputError("a choice is empty")
         return Example.of_texts(*texts, choices=choices)

@@ -124,7 +124,7 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
         ]
 
     def example_of_line(self, fields: Sequence[str]) -> SquadExample:
-        check_fields(fields, 2, 2, "question, context with tabs between them")
+        check_fields(fields, least=2, most=2, expected="question, context with tabs between them")
         question, context = fields
         return SquadExample("0", question, context)
 

@@ -39,7 +39,11 @@ def head_kind(stored: StoredModel, config: AlbertConfig, lower_case: bool) -> Ki
     model, length = class_of(stored.head), config.max_position_embeddings
     if model in (AlbertEncoder, AlbertPretrainer):
         modules = ModelFolder(stored.modules) if stored.modules else stored.folder
-        return Embedding(**read_modules(modules, stored.folder, length, lower_case))
+        return Embedding(
+            **read_modules(
+                folder=modules, transformer=stored.folder, positions=length, lower_case=lower_case
+            )
+        )
     if model is AlbertSpanLabeler:
         return QuestionAnswering(
             task_name="squad",

@@ -107,7 +107,12 @@ class TextKind(Kind):
             raise InputError(f"{name}: the model was trained on single texts")
 
     def encode(self, examples, tokenizer) -> Features:
-        return encode_examples(examples, self.accepted_labels, tokenizer, self.max_seq_length)
+        return encode_examples(
+            examples,
+            labels=self.accepted_labels,
+            tokenizer=tokenizer,
+            max_seq_length=self.max_seq_length,
+        )
 
     def make_model(self, encoder, dropout, seed, dtype) -> AlbertClassifier:
         return AlbertClassifier(encoder, len(self.labels) or 1, dropout, seed, dtype=dtype)
@@ -129,7 +134,7 @@ class TextKind(Kind):
     def example_of_line(self, fields: Sequence[str]) -> Example:
         pair = "text_a, tab, text_b" if self._least_texts > 1 else "text_a or text_a, tab, text_b"
         expected = pair if self.pairs else "a text without a tab"
-        check_fields(fields, self._least_texts, 1 + self.pairs, expected)
+        check_fields(fields, least=self._least_texts, most=1 + self.pairs, expected=expected)
         return Example.of_texts(*fields)
 
     def predict_texts(self, predict, tokenizer, graph_tokenizer, text_a, text_b=None):

@@ -128,7 +128,12 @@ class TokenClassification(TokenClassificationFlags, Kind):
         """Counts the true spans that begin or end inside a word."""
         if not features.token_labels:
             return []
-        found = find_tagged_spans(features.word_labels, features.words, len(examples), self._table)
+        found = find_tagged_spans(
+            tags=features.word_labels,
+            words=features.words,
+            num_texts=len(examples),
+            table=self._table,
+        )
         cut = [
             (text, span)
             for text, spans in zip(examples, found, strict=True)
@@ -175,9 +180,9 @@ class TokenClassification(TokenClassificationFlags, Kind):
                 rows = slice(*bounds[number : number + 2])
                 results[number] = predict_words(
                     text,
-                    self._tags(text, [span.place for span in results[number]]),
-                    features.words.starts[rows],
-                    probabilities[rows].max(axis=-1),
+                    tags=self._tags(text, [span.place for span in results[number]]),
+                    starts=features.words.starts[rows],
+                    probabilities=probabilities[rows].max(axis=-1),
                 )
         return results
 
@@ -195,7 +200,9 @@ class TokenClassification(TokenClassificationFlags, Kind):
         return [self.labels[tag] for tag in tag_words(starts, ends, spans, self._table)]
 
     def _spans(self, examples, probabilities: np.ndarray, features: TaggingFeatures):
-        return predict_spans(probabilities, features.words, len(examples), self._table)
+        return predict_spans(
+            probabilities, features.words, num_texts=len(examples), table=self._table
+        )
 
     def prediction_files(self, name: str, examples, predictions: WordLogits) -> dict[str, str]:
         """Returns `<name>.jsonl`, a line per text, and `<name>.conll` if the words are given.

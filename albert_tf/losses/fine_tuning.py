@@ -51,10 +51,14 @@ class ClassificationLoss(MeanLoss):
         """Returns loss and accuracy, given logits, float (B, classes)."""
         labels, smoothing = batch["label_ids"], self._label_smoothing
         ones = tf.ones_like(labels, tf.float32)
-        loss, accuracy = loss_and_accuracy(outputs, labels, ones, smoothing)
+        loss, accuracy = loss_and_accuracy(
+            logits=outputs, labels=labels, weights=ones, label_smoothing=smoothing
+        )
         if self._class_weights:
             weights = tf.gather(tf.constant(self._class_weights), labels)
-            loss, _ = loss_and_accuracy(outputs, labels, weights, smoothing)
+            loss, _ = loss_and_accuracy(
+                logits=outputs, labels=labels, weights=weights, label_smoothing=smoothing
+            )
         return {"loss": loss, "accuracy": accuracy}
 
 

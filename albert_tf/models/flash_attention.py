@@ -85,12 +85,20 @@ def flash_attention(
     @tf.custom_gradient
     def attend(query, key, value):
         context, log_sums = _call(
-            _TARGET, _FORWARD_PRODUCTS, [query, key, value, bias], [result, log_sum]
+            target=_TARGET,
+            products=_FORWARD_PRODUCTS,
+            operands=[query, key, value, bias],
+            results=[result, log_sum],
         )
 
         def gradient(upstream):
             operands = [query, key, value, log_sums, upstream, bias, context]
-            return _call(f"{_TARGET}Backward", _BACKWARD_PRODUCTS, operands, [result] * 3)
+            return _call(
+                target=f"{_TARGET}Backward",
+                products=_BACKWARD_PRODUCTS,
+                operands=operands,
+                results=[result] * 3,
+            )
 
         return context, gradient
 

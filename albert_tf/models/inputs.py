@@ -81,7 +81,7 @@ def check_inputs(
     sizes: dict[str, int] = {}
     for name, expected in expected_inputs.items():
         if inputs.get(name) is not None:
-            _check_array(name, inputs[name], expected.axes, sizes)
+            _check_array(name, value=inputs[name], axes=expected.axes, sizes=sizes)
         elif expected.required:
             raise InputError(f"{name} is missing; received {', '.join(inputs)}")
     if sizes.get("S", 0) > max_length:

@@ -49,7 +49,7 @@ def check_ranges(options: Any) -> None:
 def check_value_range(name: str, value: Any, metadata: Mapping[str, Any]) -> None:
     """Checks that a value is within the range of a declaration by `option`, if it has one."""
     if metadata.get("least") is not None:
-        check_range(name, value, metadata["least"], metadata["most"])
+        check_range(name, value, least=metadata["least"], most=metadata["most"])
     below = metadata.get("below")
     if None not in (value, below) and not value < below:
         raise InputError(f"{name}={value}: expected less than {below}")
@@ -168,13 +168,13 @@ def check_layout(value: Any, layout: Any, path: str, place: str = "") -> None:
         raise InputError(f"{path}: {place or 'it'} is {received}, expected {_names_of(expected)}")
     if isinstance(layout, list):
         for number, item in enumerate(value):
-            check_layout(item, layout[0], path, f"{place}[{number}]")
+            check_layout(value=item, layout=layout[0], path=path, place=f"{place}[{number}]")
     if isinstance(layout, dict):
         for key, member_layout in layout.items():
             name = key.removesuffix("?")
             member_place = f"{place}.{name}".removeprefix(".")
             if name in value:
-                check_layout(value[name], member_layout, path, member_place)
+                check_layout(value=value[name], layout=member_layout, path=path, place=member_place)
             elif name == key:
                 raise InputError(
                     f"{path}: {member_place} is missing, expected "

@@ -90,7 +90,7 @@ class Resolution(Generic[_Options]):
         for name, value in values.items():
             if value is not None and self.is_open(name):
                 origin = origins.get(name, "given") if source == "folder" else source
-                self._found[name] = _Found(value, source, origin, reasons.get(name, ""))
+                self._found[name] = _Found(value, source, origin, reason=reasons.get(name, ""))
 
     def replace(self, name: str, value: Any) -> None:
         """Replaces the value of an option; who set it stays."""

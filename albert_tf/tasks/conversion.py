@@ -58,7 +58,12 @@ def run(options: ConversionOptions) -> LoadReport:
     )
     with written as (weights, predict):
         received = predict(inputs)
-        _check_written(part, weights, _difference(part(inputs), received), output)
+        _check_written(
+            model=part,
+            weights=weights,
+            difference=_difference(part(inputs), received),
+            output=output,
+        )
         difference = _difference(expected, received)
     print(f"wrote {output}; its outputs differ by at most {difference:.1e} from those of the input")
     return report

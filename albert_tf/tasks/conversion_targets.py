@@ -119,8 +119,15 @@ class HuggingFaceTarget:
                 print(check_hugging_face_files(contents, tokenizer))
         files.make_directory(os.path.dirname(output.rstrip("/")) or ".")
         with files.write_atomically(output) as incomplete:
-            conversion.save_model(model, incomplete, kind, dtype, contents=contents, advice=advice)
-            yield self._read_back(incomplete, model, kind, dtype)
+            conversion.save_model(
+                model,
+                directory=incomplete,
+                kind=kind,
+                dtype=dtype,
+                contents=contents,
+                advice=advice,
+            )
+            yield self._read_back(folder=incomplete, model=model, kind=kind, dtype=dtype)
 
     def _read_back(
         self, folder: str, model: keras.Model, kind: Kind | None, dtype: WeightType

@@ -51,7 +51,12 @@ def run(options: EmbeddingOptions) -> None:
         max_seq_length=options.max_seq_length,
     )
     if options.input_file and options.output_file:
-        _embed_file(options.input_file, options.output_file, options.text_column, embedder)
+        _embed_file(
+            options.input_file,
+            path=options.output_file,
+            text_column=options.text_column,
+            embedder=embedder,
+        )
     if options.export_dir:
         paths = embedder.export(options.export_dir, options.export_format, options.export_weights)
         print("\n".join(f"exported {path}" for path in paths.values()))
@@ -83,10 +88,10 @@ def _embed_file(input_file: str, path: str, text_column: str | None, embedder: L
                 file.write(rows.astype("<f4").tobytes())
     warn_of_unknown(
         unknown,
-        tokens,
-        f"--input_file={input_file}",
-        tokenizer.vocabulary_file,
-        tokenizer.lower_case,
+        pieces=tokens,
+        text=f"--input_file={input_file}",
+        vocabulary_file=tokenizer.vocabulary_file,
+        lower_case=tokenizer.lower_case,
     )
     print(f"wrote {path}: {count:,} embeddings of width {width}")
 

@@ -190,10 +190,16 @@ class Loaded:
         # Cosines are measured.
         main = self.make_embedder(normalize=True) if is_embedder else self
         path = str(data) if isinstance(data, str | os.PathLike) else "dev"
-        source = open_source(main.kind, data, "dev", ColumnNames(**columns), main.kind.columns)
+        source = open_source(
+            main.kind,
+            source=data,
+            split="dev",
+            names=ColumnNames(**columns),
+            columns=main.kind.columns,
+        )
         examples = main.kind.read(source, "dev")
         features = main._encode(examples, path)
-        for fault in main.kind.find_faults(path, "dev", examples, features):
+        for fault in main.kind.find_faults(path, split="dev", examples=examples, features=features):
             warn(fault)
         return main.kind.measure(examples, main.run(examples, features=features)).metrics
 

@@ -48,11 +48,11 @@ def run(options: PretrainingDataOptions) -> PretrainingDataStats:
         inputs = find_files(options.input_file)
         _check_names(inputs, options.input_format)
     make_outputs(
-        options.output_file,
-        {path: f"--{flag}={getattr(options, flag)}" for path, flag in options.outputs},
-        _request(options, inputs),
-        options.overwrite,
-        lambda incomplete, parts: _make(options, inputs, incomplete, parts),
+        name=options.output_file,
+        paths={path: f"--{flag}={getattr(options, flag)}" for path, flag in options.outputs},
+        request=_request(options, inputs),
+        overwrite=options.overwrite,
+        make=lambda incomplete, parts: _make(options, inputs, incomplete, parts),
     )
     stats = PretrainingDataStats.from_json_dict(files.read_json(options.stats_file)["counts"])
     _print_summary(stats, options)
@@ -100,7 +100,10 @@ def _make(
     if options.train_vocab and model_file and not files.exists(model_file):
         _train_vocabulary(options, inputs, model_file)
     tokenizer = load_tokenizer(
-        model_file, options.vocab_file, resolved(options.do_lower_case), options.word_start
+        spm_model_file=model_file,
+        vocab_file=options.vocab_file,
+        lower_case=resolved(options.do_lower_case),
+        word_start_rule=options.word_start,
     )
     written = [incomplete[path] for path in options.shards]
     arguments = (inputs, tokenizer, options.config, written, parts)
@@ -137,12 +140,12 @@ def _train_vocabulary(
     print(f"training a vocabulary of {options.vocab_size} pieces", flush=True)
     with expect_unchanged(inputs):
         train_vocabulary(
-            options.config.read([file.path for file in inputs]).sentences(),
-            model_file,
-            options.vocab_size,
-            resolved(options.do_lower_case),
-            options.vocab_sentences,
-            options.keep_accents,
+            sentences=options.config.read([file.path for file in inputs]).sentences(),
+            model_file=model_file,
+            vocab_size=options.vocab_size,
+            lower_case=resolved(options.do_lower_case),
+            vocab_sentences=options.vocab_sentences,
+            keep_accents=options.keep_accents,
         )
 
 
@@ -156,7 +159,11 @@ def _print_summary(stats: PretrainingDataStats, options: PretrainingDataOptions)
     means = stats.means()
     vocabulary_file = options.spm_model_file or options.vocab_file
     warn_of_unknown(
-        stats.unknown_pieces, stats.pieces, "--input_file", vocabulary_file, options.do_lower_case
+        unknown=stats.unknown_pieces,
+        pieces=stats.pieces,
+        text="--input_file",
+        vocabulary_file=vocabulary_file,
+        lower_case=options.do_lower_case,
     )
     stem, suffix = os.path.splitext(options.output_file)
     folder, stem = os.path.split(stem)

@@ -95,7 +95,7 @@ class PretrainingDataOptions(VocabularyOptions, CorpusConfig, SegmentConfig, Mas
         """Raises InputError if the flags alone show a mistake."""
         super().__post_init__()
         check_ranges(self)
-        check_range("ngram", self.ngram, 1, self.max_seq_length)
+        check_range(name="ngram", value=self.ngram, least=1, most=self.max_seq_length)
         if not all(self.input_file or ("",)):
             raise InputError("--input_file: expected at least one file; received none")
         if not self.output_file or "," in self.output_file or self.output_file.endswith("/"):
@@ -145,11 +145,11 @@ class PretrainingDataOptions(VocabularyOptions, CorpusConfig, SegmentConfig, Mas
         from albert_tf.data.pretraining.instances import PretrainingDataConfig
 
         return PretrainingDataConfig(
-            select(self, CorpusConfig),
-            select(self, SegmentConfig),
-            select(self, MaskingConfig) if self.masking == "static" else None,
-            self.random_seed,
-            self.dupe_factor,
+            corpus=select(self, CorpusConfig),
+            segments=select(self, SegmentConfig),
+            masking=select(self, MaskingConfig) if self.masking == "static" else None,
+            seed=self.random_seed,
+            dupe_factor=self.dupe_factor,
         )
 
     def _check_that_files_differ(self):

@@ -103,9 +103,9 @@ class PretrainingOptions(TrainingOptions, MaskingConfig):
 
     def __post_init__(self):
         super().__post_init__()
-        check_range("ngram", self.ngram, 1, self.max_seq_length or MAX_LENGTH)
+        check_range(name="ngram", value=self.ngram, least=1, most=self.max_seq_length or MAX_LENGTH)
         steps = self.num_train_steps or self.recipe_values.num_train_steps
-        check_range("decay_steps", self.decay_steps, 1, steps)
+        check_range(name="decay_steps", value=self.decay_steps, least=1, most=steps)
         if not (self.do_train or self.do_eval):
             raise InputError("expected --do_train, --do_eval or both; received neither")
         if self.do_train and not self.input_file:

@@ -115,7 +115,9 @@ def _open(
                     f"{tokenizer.vocabulary_file}; expected the vocabulary of the records"
                 )
     counted = count_records(paths, spec, known)
-    return Records(counted, spec, masker, _fingerprint(counted, firsts.values()))
+    return Records(
+        files=counted, spec=spec, masker=masker, fingerprint=_fingerprint(counted, firsts.values())
+    )
 
 
 def _fingerprint(record_files: Sequence[RecordFile], firsts: Iterable[bytes]) -> str:

@@ -88,11 +88,11 @@ def run(options: PretrainingOptions) -> dict[str, float]:
     start_devices(options)
     config = _resolve(values, stored)
     options = values.options()
-    check_output_dir(values, config, stored, ("sentence_objective",))
+    check_output_dir(values, config, stored, fixed_options=("sentence_objective",))
     records, tokenizer = open_records(options, config)
     fingerprints = {name: each.fingerprint for name, each in records.items()}
     if stored and options.do_train:
-        warn_of_other_data(values, stored, _DATA_OPTIONS, fingerprints)
+        warn_of_other_data(values, stored, data_options=_DATA_OPTIONS, fingerprints=fingerprints)
     if records["input_file"].masker:
         options.warn_of_few_predictions(resolved(options.max_seq_length))
     evaluator = _make_evaluator(options, config)
@@ -114,7 +114,15 @@ def run(options: PretrainingOptions) -> dict[str, float]:
             part = None if stored else evaluator.model
             noted = note_options(values, stored.options if stored else {})
             noted[FINGERPRINTS] = fingerprints
-            _train(options, noted, evaluator, part, records, tokenizer, evaluate)
+            _train(
+                options,
+                noted,
+                trainer=evaluator,
+                starting_part=part,
+                records=records,
+                tokenizer=tokenizer,
+                evaluate=evaluate,
+            )
         if not options.do_eval:
             return {}
         if options.do_train or options.init_checkpoint is None:
@@ -261,12 +269,12 @@ def _train(
         plan = training.TrainingPlan(
             options,
             write_best,
-            "pretraining",
-            resolved(options.num_train_steps),
+            description="pretraining",
+            num_train_steps=resolved(options.num_train_steps),
             best_metric="loss",
             higher_is_better=False,
         )
-        training.train(trainer, plan, batches_from, evaluate, check)
+        training.train(trainer, plan, batches_from, evaluate, callback=check)
     if trainer.is_chief and (
         path := training.draw_learning_curve(options.output_dir, "accuracy", "perplexity")
     ):

@@ -169,7 +169,15 @@ def _small(is_first: bool) -> PretrainingRecipe:
         "mixed_bfloat16" if has_bfloat16() else "float32"
     )
     learning_rate, steps = (0.006, 8000) if is_first else (0.0025, 30000)
-    return PretrainingRecipe("lamb", learning_rate, 64, steps, 100, 0.2, precision)
+    return PretrainingRecipe(
+        optimizer="lamb",
+        learning_rate=learning_rate,
+        train_batch_size=64,
+        num_train_steps=steps,
+        warmup_steps=100,
+        masked_lm_prob=0.2,
+        mixed_precision=precision,
+    )
 
 
 # Names of the rows, the values of --recipe.

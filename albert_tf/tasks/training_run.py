@@ -124,21 +124,21 @@ def make_evaluator(
                 "so the learning rate does not reach its peak; see --warmup_steps"
             )
         learning_rate = PolynomialDecayWithWarmup(
-            resolved(options.learning_rate),
-            num_train_steps,
-            num_warmup_steps,
-            options.poly_power,
-            options.start_warmup_step,
-            decay_steps,
+            peak_learning_rate=resolved(options.learning_rate),
+            num_train_steps=num_train_steps,
+            num_warmup_steps=num_warmup_steps,
+            power=options.poly_power,
+            start_warmup_step=options.start_warmup_step,
+            decay_steps=decay_steps,
         )
         return training.Trainer(
             model,
             loss,
-            OPTIMIZERS[resolved(options.optimizer)].make(learning_rate),
-            strategy,
-            options.random_seed,
-            options.accumulate_steps,
-            options.jit_compile,
+            optimizer=OPTIMIZERS[resolved(options.optimizer)].make(learning_rate),
+            strategy=strategy,
+            seed=options.random_seed,
+            accumulate_steps=options.accumulate_steps,
+            jit_compile=options.jit_compile,
         )
 
 

@@ -168,7 +168,7 @@ class GraphNormalizer:
             values, is_space, rows, positions = _select(
                 is_needed, values, is_space, rows, positions
             )
-        kept, text_ends = _collapse_spaces(is_space, rows, positions, tf.size(text))
+        kept, text_ends = _collapse_spaces(is_space, rows, positions, num_rows=tf.size(text))
         values, rows, positions = _select(kept, values, rows, positions)
 
         replaced = self._characters.replace(values)

@@ -133,7 +133,9 @@ class GraphAlbertTokenizer(tf.Module):
         afters = tf.gather(afters, ids.origins)
         firsts = tf.maximum(whole, afters - tf.gather(self._tails_before, ids.entries))
         afters = tf.maximum(whole, afters - tf.gather(self._tails, ids.entries))
-        starts, ends = _original_offsets(characters, tf.gather(rows, ids.origins), firsts, afters)
+        starts, ends = _original_offsets(
+            characters, rows=tf.gather(rows, ids.origins), firsts=firsts, afters=afters
+        )
         lines = ids.to_ragged(row_splits)
         return TokensWithOffsets(lines, lines.with_values(starts), lines.with_values(ends))
 

@@ -93,7 +93,9 @@ def encode_in_graph(
     ids = tokenizer(texts, max_ids=max_seq_length)
     rows = tf.shape(text_a)[0]
     ids_b = None if text_b is None else ids[rows:]
-    return pack_inputs(ids[:rows], ids_b, cls_id, sep_id, max_seq_length)
+    return pack_inputs(
+        ids_a=ids[:rows], ids_b=ids_b, cls_id=cls_id, sep_id=sep_id, max_seq_length=max_seq_length
+    )
 
 
 def pack_inputs(
@@ -134,7 +136,9 @@ def cut_in_graph(
     begins = tf.gather(ids.row_starts(), texts) + window_begin(length, count, numbers)
     splits = tf.concat([begins, ids.row_splits[-1:]], axis=0)
     windows = tf.RaggedTensor.from_row_splits(ids.values, splits, validate=False)
-    return pack_inputs(windows, None, cls_id, sep_id, max_seq_length), texts
+    return pack_inputs(
+        ids_a=windows, ids_b=None, cls_id=cls_id, sep_id=sep_id, max_seq_length=max_seq_length
+    ), texts
 
 
 def pack_choices(

@@ -60,7 +60,7 @@ def check_rules(path: str, values: Mapping[str, Any], is_wordpiece: bool, lower_
     if OWN not in values:
         return
     noted = values[OWN]
-    check_layout(noted, _LAYOUT, path, OWN)
+    check_layout(value=noted, layout=_LAYOUT, path=path, place=OWN)
     expected = _digests(is_wordpiece, lower_case, noted["keep_accents"])
     changed = [name for name, digest in expected.items() if noted["rules"][name] != digest]
     if changed:

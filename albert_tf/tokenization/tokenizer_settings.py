@@ -136,11 +136,18 @@ class TokenizerSettings:
         account_for(values, TOKENIZER_CONFIG, path)
         of_vocabulary = WORDPIECE_CLASSES if self.is_wordpiece else SENTENCEPIECE_CLASSES
         if (name := values.get("tokenizer_class")) is not None:
-            check_value("tokenizer_class", name, (*of_vocabulary, *GENERIC_CLASSES), f"{path}: ")
+            check_value(
+                key="tokenizer_class",
+                value=name,
+                accepted=(*of_vocabulary, *GENERIC_CLASSES),
+                place=f"{path}: ",
+            )
         lower_case = values.get("do_lower_case")
         if lower_case is None:
             lower_case = saved is None or saved.lower_case
-        check_value("do_lower_case", lower_case, (True, False), f"{path}: ")
+        check_value(
+            key="do_lower_case", value=lower_case, accepted=(True, False), place=f"{path}: "
+        )
         self._check_same_rules(lower_case)
         if saved:
             saved.check_rules()
@@ -197,7 +204,12 @@ class TokenizerSettings:
                 token = values.get(f"{role}_token")
                 token = token.get("content") if isinstance(token, Mapping) else token
                 if token is not None:
-                    check_value(f"{role}_token", token, (expected,), f"{self._path(name)}: ")
+                    check_value(
+                        key=f"{role}_token",
+                        value=token,
+                        accepted=(expected,),
+                        place=f"{self._path(name)}: ",
+                    )
         if self._json and self._json.path != self.vocabulary_file:
             self._check_same_pieces(self._json)
 

@@ -110,9 +110,9 @@ class Trainer(Evaluator):
         step = tf.function(self._packed_step, input_signature=[spec], autograph=False)
         shapes = [values.shape for values in tf.nest.flatten(spec)]
         if not (self._compiles_loop and all(shape.is_fully_defined() for shape in shapes)):
-            return _repeat(step, lambda _: next(batches), count, count)
+            return _repeat(step, batch_of=lambda _: next(batches), count=count, most=count)
         # XLA cannot read batches, so the call takes them all.
-        stacked = _stack(lambda _: next(batches), spec, count, _COMPILED_STEPS)
+        stacked = _stack(make=lambda _: next(batches), spec=spec, count=count, most=_COMPILED_STEPS)
         compiled = tf.function(_repeat_on_rows, autograph=False, jit_compile=True)
         means = compiled(step, stacked, count)
         return StepMeans(means.names, means.values[:count])
@@ -256,7 +256,7 @@ def _repeat_on_rows(
     def batch_of(index):
         return tf.nest.map_structure(lambda values: values[index], stacked)
 
-    return _repeat(step, batch_of, count, _COMPILED_STEPS)
+    return _repeat(step, batch_of, count, most=_COMPILED_STEPS)
 
 
 def _repeat(
@@ -268,7 +268,9 @@ def _repeat(
     """Calls a step on the batches of the numbers from 0 to `count`; the means are zeros up to `most`."""
     returned = step.get_concrete_function().structured_outputs
     row = tf.TensorSpec(returned.values.shape, tf.float32)
-    values = _stack(lambda index: step(batch_of(index)).values, row, count, most)
+    values = _stack(
+        make=lambda index: step(batch_of(index)).values, spec=row, count=count, most=most
+    )
     return StepMeans(returned.names, values)
 
 

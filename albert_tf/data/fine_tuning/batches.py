@@ -33,7 +33,7 @@ def training_batches(
 
     def plan(epoch: tf.Tensor) -> tf.data.Dataset:
         batches = tf.numpy_function(
-            lambda number: plan_epoch(count, batch_size, seed, int(number)), [epoch], tf.int64
+            lambda number: plan_epoch(count, batch_size, seed, epoch=int(number)), [epoch], tf.int64
         )
         return tf.data.Dataset.from_tensor_slices(tf.ensure_shape(batches, (None, batch_size)))
 
@@ -41,7 +41,7 @@ def training_batches(
     first_epoch = ((start_step + 1) * batch_size - 1) // count
     first_step = first_epoch * count // batch_size
     plans = tf.data.Dataset.counter(first_epoch).flat_map(plan).skip(start_step - first_step)
-    return _batch_dataset(features, plans, batch_size, fixed_length)
+    return _batch_dataset(features, plan=plans, batch_size=batch_size, length=fixed_length)
 
 
 def evaluation_batches(
@@ -58,7 +58,9 @@ def evaluation_batches(
     if fixed_length is not None:
         rows = np.pad(order, (0, -len(order) % batch_size), mode="edge")
     plan = tf.data.Dataset.from_tensor_slices(rows).batch(batch_size)
-    return _batch_dataset(features, plan, fixed_length and batch_size, fixed_length), order
+    return _batch_dataset(
+        features, plan, batch_size=fixed_length and batch_size, length=fixed_length
+    ), order
 
 
 def make_batch(

@@ -179,7 +179,9 @@ def encode_pairs(
 ) -> PairFeatures:
     """Converts the front of both texts of each example to ids, `[CLS] a [SEP]` and `[CLS] b [SEP]`."""
     texts = [Example("", text) for pair in examples for text in (pair.text_a, pair.text_b or "")]
-    features = encode_examples(texts, (), tokenizer, max_seq_length)
+    features = encode_examples(
+        examples=texts, labels=(), tokenizer=tokenizer, max_seq_length=max_seq_length
+    )
     return PairFeatures(
         features.input_ids,
         features.lengths,
@@ -219,7 +221,13 @@ def _encode(
             lengths.append(len(first) + len(second))
             first_lengths.append(len(first))
     all_ids, counts, first_counts = (np.array(values, np.int32) for values in arrays)
-    return Features(all_ids, counts, first_counts, labels, num_truncated=num_truncated)
+    return Features(
+        input_ids=all_ids,
+        lengths=counts,
+        first_lengths=first_counts,
+        labels=labels,
+        num_truncated=num_truncated,
+    )
 
 
 def strip_padding(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

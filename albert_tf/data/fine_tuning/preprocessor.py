@@ -123,12 +123,12 @@ class Preprocessor(keras.layers.Layer):
     def _preprocess(self, text_a: tf.Tensor, text_b: tf.Tensor | None = None):
         """Maps strings (B,) to the outputs of `call`."""
         inputs = encode_in_graph(
-            self.graph_tokenizer,
-            text_a,
-            text_b,
-            self.tokenizer.cls_id,
-            self.tokenizer.sep_id,
-            self.max_seq_length,
+            tokenizer=self.graph_tokenizer,
+            text_a=text_a,
+            text_b=text_b,
+            cls_id=self.tokenizer.cls_id,
+            sep_id=self.tokenizer.sep_id,
+            max_seq_length=self.max_seq_length,
         )
         if self.padding == "max_length":
             missing = self.max_seq_length - tf.shape(inputs["input_ids"])[1]

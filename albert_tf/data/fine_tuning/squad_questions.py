@@ -116,7 +116,7 @@ def read_questions(
         elif len(record["answers"]["text"]) != len(record["answers"]["answer_start"]):
             raise InputError(f"{place}: expected as many of answers.text and answers.answer_start")
         given = record.get("id", str(number))
-        record["id"] = _unique_id(places, given, place, place, training)
+        record["id"] = _unique_id(places, given, place, where=place, training=training)
         examples.append(_example(record))
     return examples
 
@@ -186,7 +186,11 @@ def read_squad(path: str, labelled: bool = True, training: bool = False) -> list
                 is_impossible = question.get("is_impossible", False)
                 examples.append(
                     SquadExample(
-                        id_, question["question"], paragraph["context"], answers, is_impossible
+                        id=id_,
+                        question=question["question"],
+                        context=paragraph["context"],
+                        answers=answers,
+                        is_impossible=is_impossible,
                     )
                 )
     if not examples:

@@ -101,7 +101,9 @@ def read_unquoted(path: str, has_header: bool, skip_short: bool = False) -> Tabl
 
     With `skip_short`, rows with fewer columns than the first are left out.
     """
-    return _split_at_tabs(path, files.read_lines(path), has_header, skip_short)
+    return _split_at_tabs(
+        path, lines=files.read_lines(path), has_header=has_header, skip_short=skip_short
+    )
 
 
 def _split_at_tabs(
@@ -115,7 +117,7 @@ def _split_at_tabs(
         if len(whole) < len(rows):
             print(f"{path}: skipped {len(rows) - len(whole)} incomplete rows", file=sys.stderr)
         rows = whole
-    return _fields_table(path, rows, "cannot be in a text", has_header)
+    return _fields_table(path, rows, separators="cannot be in a text", has_header=has_header)
 
 
 def _fields_table(
@@ -147,7 +149,7 @@ def _fields_table(
             )
     numbers, values = zip(*rows, strict=True)
     names = tuple("" if name is None else str(name).strip() for name in header)
-    return Table(path, names, values, numbers, unit)
+    return Table(name=path, columns=names, rows=values, numbers=numbers, unit=unit)
 
 
 def _read_path(path: str) -> Table:
@@ -172,10 +174,15 @@ def _read_json(path: str, content: Iterable[bytes]) -> Table:
     if first[1].lstrip().startswith("["):
         text = "\n".join(line for _, line in lines)
         values = files.parse_json(text, path, expected=_JSON_LAYOUT)
-        return _mappings_table(path, values, range(len(values)), "")
+        return _mappings_table(name=path, values=values, numbers=range(len(values)), unit="")
     filled = [(number, line) for number, line in lines if line.strip()]
-    values = [files.parse_json(line, path, number, _JSON_LAYOUT) for number, line in filled]
-    return _mappings_table(path, values, [number for number, _ in filled], "line")
+    values = [
+        files.parse_json(text=line, path=path, line=number, expected=_JSON_LAYOUT)
+        for number, line in filled
+    ]
+    return _mappings_table(
+        name=path, values=values, numbers=[number for number, _ in filled], unit="line"
+    )
 
 
 def _read_csv(path: str, content: Iterable[bytes]) -> Table:
@@ -232,12 +239,12 @@ def _read_workbook(path: str, content: Iterable[bytes]) -> Table:
 
 def _rows_table(path: str, rows: Sequence[Mapping[str, Any]]) -> Table:
     """Makes a table of typed rows, which count from 1."""
-    return _mappings_table(path, rows, range(1, 1 + len(rows)), "row")
+    return _mappings_table(name=path, values=rows, numbers=range(1, 1 + len(rows)), unit="row")
 
 
 def _mappings_table(name: str, values: Sequence[Any], numbers: Sequence[int], unit: str) -> Table:
     """Makes a table of mappings, which may differ in their keys."""
-    table = Table(name, (), (), numbers, unit)
+    table = Table(name, columns=(), rows=(), numbers=numbers, unit=unit)
     for number, value in zip(numbers, values, strict=True):
         if not isinstance(value, Mapping):
             expected = "an object in braces" if unit else "a mapping from columns to values"
@@ -342,7 +349,7 @@ def _read_memory(source: Any, name: str) -> Table:
         )
     if hasattr(source, "with_format") and hasattr(source, "__len__"):  # a datasets.Dataset
         rows = arrow.to_mappings(source.with_format("arrow")[:])
-        return _mappings_table(name, rows, range(len(rows)), "")
+        return _mappings_table(name, values=rows, numbers=range(len(rows)), unit="")
     if hasattr(source, "columns") and hasattr(source, "iloc"):  # a pandas DataFrame
         source = source.to_dict("records")
         while source and all(map(is_missing, source[-1].values())):
@@ -352,4 +359,4 @@ def _read_memory(source: Any, name: str) -> Table:
             f"{name}: received {type(source).__name__}; expected a path, a pandas DataFrame, a "
             "datasets.Dataset or a list of dictionaries"
         )
-    return _mappings_table(name, source, range(len(source)), "")
+    return _mappings_table(name, values=source, numbers=range(len(source)), unit="")

@@ -112,7 +112,10 @@ def _read_table(table: Table, split: str, labels: Sequence[str] | None) -> Itera
         },
     )
     if has_words:
-        yield from make_texts([*_read_words(table, rows, split, text_column, label_column)], labels)
+        yield from make_texts(
+            [*_read_words(table, rows, split, word_column=text_column, tag_column=label_column)],
+            labels,
+        )
         return
     for number, row in zip(table.numbers, rows, strict=True):
         place, text, spans = table.place(number), row.get(text_column), row.get(label_column)
@@ -123,7 +126,7 @@ def _read_table(table: Table, split: str, labels: Sequence[str] | None) -> Itera
         if spans is not None or split != "test":
             if not isinstance(spans, list):
                 raise InputError(f"{place}: '{label_column}' is {_shown(spans)}; expected a list")
-            spans = _read_spans(place, text, spans, labels)
+            spans = _read_spans(place, text, values=spans, labels=labels)
         yield TaggedText(f"{split}-{number}", text, spans=spans)
 
 
@@ -271,7 +274,12 @@ def encode_tagged(
         for chunk in chunks([example.text_a for example in examples]):
             texts = [example.text_a for example in examples[chunk]]
             tokens = tokenize(texts, tokenizer)
-            inputs, windows, _ = cut_into_arrays(tokens, tokenizer, max_seq_length, doc_stride)
+            inputs, windows, _ = cut_into_arrays(
+                passages=tokens,
+                tokenizer=tokenizer,
+                max_seq_length=max_seq_length,
+                doc_stride=doc_stride,
+            )
             parts.append(strip_padding(inputs))
             # Windows that score consecutive tokens are in order.
             is_scored = windows.token_is_max_context[inputs["input_mask"] > 0]
@@ -288,7 +296,12 @@ def encode_tagged(
         bounds = np.searchsorted(words.texts, np.arange(len(examples) + 1))
         text_slices = itertools.starmap(slice, itertools.pairwise(bounds))
         labels = [
-            tag_words(words.starts[part], words.ends[part], example.known_spans, table)
+            tag_words(
+                starts=words.starts[part],
+                ends=words.ends[part],
+                spans=example.known_spans,
+                table=table,
+            )
             for example, part in zip(examples, text_slices, strict=True)
         ]
         token_labels["label_ids"] = np.full(count, -1, np.int32)

@@ -123,8 +123,8 @@ def _example(
             label = names[record[columns.label]]
         check_label(place, label, task.labels)
     return Example(
-        str(record[columns.guid]),
-        record[columns.text_a],
-        None if columns.text_b is None else record[columns.text_b],
-        label,
+        guid=str(record[columns.guid]),
+        text_a=record[columns.text_a],
+        text_b=None if columns.text_b is None else record[columns.text_b],
+        label=label,
     )

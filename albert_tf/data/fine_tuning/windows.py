@@ -66,10 +66,10 @@ def find_words(tokens: TokensWithOffsets, characters: tf.RaggedTensor, tables: W
     texts, places = places_in_rows(tokens.ids.row_splits)
     is_first = places == 0
     begins = begin_words(
-        tf.gather(tables.opens, ids),
-        tf.where(is_first, 2, tf.roll(tf.gather(tables.closes, ids), 1, 0)),
-        starts,
-        tf.where(is_first, tf.zeros_like(ends), tf.roll(ends, 1, 0)),
+        opens=tf.gather(tables.opens, ids),
+        closes_before=tf.where(is_first, 2, tf.roll(tf.gather(tables.closes, ids), 1, 0)),
+        starts=starts,
+        ends_before=tf.where(is_first, tf.zeros_like(ends), tf.roll(ends, 1, 0)),
     )
     firsts = tf.where(begins)[:, 0]
     # The first token of each text begins a word, so no word spans two texts.
@@ -86,7 +86,12 @@ def find_words(tokens: TokensWithOffsets, characters: tf.RaggedTensor, tables: W
         tf.gather(values, kept) for values in (firsts, texts, offsets, from_visible, to_visible)
     )
     starts = tf.gather(visible, from_visible) - offsets
-    return Words(firsts, texts, starts, tf.gather(visible, to_visible - 1) + 1 - offsets)
+    return Words(
+        tokens=firsts,
+        texts=texts,
+        starts=starts,
+        ends=tf.gather(visible, to_visible - 1) + 1 - offsets,
+    )
 
 
 class Windows(NamedTuple):

@@ -75,7 +75,7 @@ def make_pretraining_data(
     reading, parts = os.path.join(folder, _READING), os.path.join(folder, _PARTS)
     for name in _FILES:
         files.remove(os.path.join(folder, name))  # of an earlier run
-    make_part = PartMaker(tokenizer, config, len(shards), folder)
+    make_part = PartMaker(tokenizer, config, num_shards=len(shards), folder=folder)
     stages = {
         "Measure": functools.partial(_measure, paths, config),
         "Plan": functools.partial(_plan, paths, config, reading),

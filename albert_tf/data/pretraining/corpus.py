@@ -185,7 +185,7 @@ def _jsonl_documents(lines: _Lines, path: str) -> Iterator[list[str]]:
 
 def _text_field(line: str, path: str, number: int) -> str:
     expected = "a JSON object with a document's text in the field 'text'"
-    value = files.parse_json(line, path, number, expected)
+    value = files.parse_json(text=line, path=path, line=number, expected=expected)
     check_layout(value, {"text": str}, f"{path}, line {number}: not {expected}")
     # JSON can spell half a surrogate pair, which no text can hold.
     return value["text"].encode("utf-8", "surrogatepass").decode("utf-8", "replace")

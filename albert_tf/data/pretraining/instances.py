@@ -241,7 +241,7 @@ class ChunkMaker:
             masked = None
             if self._masker is not None:
                 masked = self._masker(input_ids, self._is_boundary[input_ids], rng)
-            yield Instance(input_ids, len(a) + 2, label, masked)
+            yield Instance(input_ids, first_length=len(a) + 2, label=label, masked=masked)
 
     def _pad(self, instances: Sequence[Instance]) -> dict[str, np.ndarray]:
         """Returns the features of N records, (N, ...) each; together is faster than one by one."""

@@ -50,9 +50,11 @@ def pretraining_batches(
 
         def shuffle_window(number: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
             # Use 0 is the order of the files.
-            return _shuffled(rows, seed, epoch, 1 + number)
+            return _shuffled(rows, seed, epoch, use=1 + number)
 
-        order = _shuffled(tf.range(tf.size(all_counts, tf.int64)), seed, epoch, zero)
+        order = _shuffled(
+            rows=tf.range(tf.size(all_counts, tf.int64)), seed=seed, epoch=epoch, use=zero
+        )
         ends = tf.cumsum(tf.gather(all_counts, order))
         begin = window * shuffle_buffer
         place = tf.searchsorted(ends, [begin], side="right")[0]  # of the file it begins in

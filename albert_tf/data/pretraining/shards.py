@@ -62,7 +62,7 @@ def make_pretraining_data(
     paths = [file.path for file in inputs]
     reader = config.read(paths)
     size = sum(file.size for file in inputs)
-    make_part = PartMaker(tokenizer, config, len(shards), folder)
+    make_part = PartMaker(tokenizer, config, num_shards=len(shards), folder=folder)
     workers = min(num_workers, 1 + size * config.dupe_factor // _TEXT_BYTES_PER_WORKER)
     parts, stats = [], PretrainingDataStats()
     with (

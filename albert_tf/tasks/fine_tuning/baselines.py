@@ -71,7 +71,7 @@ def measure_baselines(
         shown = ", ".join(f"{_said(name)} {value:.4f}" for name, value in values.items())
         print(f"baselines, {metric} on the same rows: {shown}")
         best = max(values, key=values.__getitem__)
-        _compare(options, kind, dataset, best, model, received[best])
+        _compare(options, kind, dataset, name=best, model=model, rival=received[best])
     return {"baselines": results}
 
 

@@ -98,8 +98,8 @@ def read_data(
         kind, examples = _read_own(
             options,
             task,
-            model_kind,
-            sources or {},
+            stored=model_kind,
+            given=sources or {},
             columns=stored.kind.columns if stored and stored.kind else (),
             trained=trained,
         )
@@ -110,7 +110,9 @@ def read_data(
     if options.max_seq_length is None and options.do_train and most_tokens is not None:
         train = examples["train"][""]
         given = options.given_to(type(kind))
-        length = choose_length(kind, train, tokenizer, most_tokens, options.random_seed, given)
+        length = choose_length(
+            kind, train, tokenizer, most=most_tokens, seed=options.random_seed, given=given
+        )
         kind = set_length(kind, length, given)
     return _encode(options, task, kind, tokenizer, examples)
 
@@ -192,11 +194,14 @@ def _read_own(
     """
     if task == OWN_TASK:
         options.check_kinds(OWN_KINDS)
-    sources = {split: _own_source(options, split, given, columns) for split in options.splits}
+    sources = {
+        split: _own_source(options, split, sources=given, columns=columns)
+        for split in options.splits
+    }
     train = sources.get("train")
     is_new = options.do_train and task.kind in OWN_KINDS
     defined = recognise(train, task.kind) if is_new and train is not None else None
-    kind = _start_kind(options, task, stored, defined)
+    kind = _start_kind(options, task, stored, kind=defined)
     kind = dataclasses.replace(kind, columns=named_columns(select(options, ColumnNames), columns))
     examples = {}
     for split, source in sources.items():
@@ -210,7 +215,7 @@ def _read_own(
     if options.do_train:
         warn_of_labels(kind, options.train_file or task.name, examples["train"][""])
     if options.holds_out:
-        train, dev = split_rows(options, kind, examples["train"][""], trained)
+        train, dev = split_rows(options, kind, examples=examples["train"][""], trained=trained)
         if dev:
             examples |= {"train": {"": train}, "dev": {"": dev}}
     if options.do_train:
@@ -228,7 +233,7 @@ def _own_source(
     if isinstance(source, str) and not files.exists(source):
         raise InputError(f"--{options.FILE_FLAGS[split]}: no file '{source}'")
     kind = find_kind(options.task.kind)
-    return open_source(kind, source, split, select(options, ColumnNames), columns)
+    return open_source(kind, source, split, names=select(options, ColumnNames), columns=columns)
 
 
 @contextlib.contextmanager
@@ -256,7 +261,8 @@ def _read_split(options: FineTuningOptions, task: Task, split: str) -> dict[str,
     if options.data_source == "tfds":
         with name_original_files("data_dir"):
             return {
-                name: read_tfds(task, split, name, options.data_dir) for name in task.sets[split]
+                name: read_tfds(task, split, set_name=name, data_dir=options.data_dir)
+                for name in task.sets[split]
             }
     return {
         name: source.read(resolved(options.data_dir), split, task.labels)

@@ -32,7 +32,9 @@ def split_rows(
         InputError: there are too few rows to evaluate on.
     """
     by_label = bool(kind.labels)
-    train, dev = hold_out(examples, options.dev_fraction, options.random_seed, by_label)
+    train, dev = hold_out(
+        examples, fraction=options.dev_fraction, seed=options.random_seed, by_label=by_label
+    )
     if by_label:
         train, dev = _keep_labels(kind, train, dev)
     if trained:

@@ -170,16 +170,26 @@ def predict_file(options: Any, kind: Kind, tokenizer: Tokenizer, evaluator: Eval
     """
     path, is_tsv = options.predict_file, options.predict_format == "tsv"
     if path != STANDARD_INPUT and (is_table(path) or path.lower().endswith(conll.SUFFIXES)):
-        table = open_source(kind, path, "test", select(options, ColumnNames), kind.columns)
+        table = open_source(
+            kind,
+            source=path,
+            split="test",
+            names=select(options, ColumnNames),
+            columns=kind.columns,
+        )
         if isinstance(table, Table):
             table = hide_labels(table)
         examples = kind.read(table, "test")
         dataset = ExampleSet("", examples, kind.encode(examples, tokenizer))
         warn_of_unknown_text(dataset.features, f"--predict_file={path}", tokenizer)
-        columns = kind.answers(examples, *predict_sets(kind, [dataset], evaluator, options))
+        columns = kind.answers(
+            examples, *predict_sets(kind, sets=[dataset], evaluator=evaluator, options=options)
+        )
         answers: Iterator[dict[str, Any] | None] = to_rows(columns)
     else:
-        answers = _answer_lines(path, kind, tokenizer, evaluator.model, options.eval_batch_size)
+        answers = _answer_lines(
+            path, kind, tokenizer, evaluator.model, batch_size=options.eval_batch_size
+        )
         if is_tsv:  # the header row comes before the first line is read
             columns = kind.answers([], predict(kind, evaluator, [], kind.encode([], tokenizer), 1))
     if is_tsv:

@@ -92,7 +92,13 @@ def run(
         with name_place(f"--output_dir={options.output_dir}"):
             check_vocabulary(stored.model.folder, tokenizer)
     with explain_full_memory():
-        data = read_data(options, tokenizer, in_memory, config.max_position_embeddings, stored)
+        data = read_data(
+            options,
+            tokenizer,
+            sources=in_memory,
+            most_tokens=config.max_position_embeddings,
+            stored=stored,
+        )
         check(data)
         if options.do_train:
             rows = len(data.sets["train"][0].features)
@@ -152,7 +158,9 @@ class _TrainedRun:
         load_checkpoint(self.evaluator.model, self.options.output_dir).check_complete()
 
     def _predict_dev(self) -> list[Any]:
-        return predict_sets(self.kind, self.data.sets["dev"], self.evaluator, self.options)
+        return predict_sets(
+            self.kind, sets=self.data.sets["dev"], evaluator=self.evaluator, options=self.options
+        )
 
     def _fit(self, predictions: Any) -> bool:
         """Chooses thresholds and, after a training, a temperature that suit the dev set; writes them.
@@ -177,11 +185,17 @@ class _TrainedRun:
         """Writes metrics and predictions of the dev sets, and how well each label is predicted."""
         options, dev_sets = self.options, self.data.sets["dev"]
         metrics, qualities = measure_sets(self.kind, dev_sets, predictions)
-        baselines = measure_baselines(options, self.kind, dev_sets, predictions)
+        baselines = measure_baselines(options, self.kind, sets=dev_sets, predictions=predictions)
         write_results(options, metrics, **baselines)
         measured = zip(dev_sets, predictions, qualities, strict=True)
         for dataset, predicted, quality in measured:
-            write_predictions(self.kind, options.output_dir, _DEV_PREDICTIONS, dataset, predicted)
+            write_predictions(
+                self.kind,
+                options.output_dir,
+                name=_DEV_PREDICTIONS,
+                examples=dataset,
+                predictions=predicted,
+            )
             write_scores(quality, options.output_dir, dataset)
         return metrics
 
@@ -189,15 +203,21 @@ class _TrainedRun:
         options, kind, task = self.options, self.kind, self.data.task
         files.make_directory(options.output_dir)
         test_sets = self.data.sets["test"]
-        predictions = predict_sets(kind, test_sets, self.evaluator, options)
+        predictions = predict_sets(kind, sets=test_sets, evaluator=self.evaluator, options=options)
         for dataset, predicted in zip(test_sets, predictions, strict=True):
             name = options.TEST_PREDICTIONS
-            path = write_predictions(kind, options.output_dir, name, dataset, predicted)
+            path = write_predictions(
+                kind, options.output_dir, name, examples=dataset, predictions=predicted
+            )
             print(f"predictions in {path}")
             if dataset.name in task.submissions:
                 names = kind.answers(dataset.examples, predicted)["prediction"]
                 path = write_submission(
-                    options.output_dir, task, dataset.name, dataset.examples, names
+                    options.output_dir,
+                    task,
+                    set_name=dataset.name,
+                    examples=dataset.examples,
+                    names=names,
                 )
                 print(f"for the leaderboard {path}")
 
@@ -239,7 +259,9 @@ class _TrainedRun:
 
         # Other runtimes know nothing of the devices of the training.
         evaluator = Evaluator(model, self.kind.loss, tf.distribute.get_strategy())
-        predictions = predict_sets(self.kind, self.data.sets["dev"], evaluator, self.options)
+        predictions = predict_sets(
+            self.kind, sets=self.data.sets["dev"], evaluator=evaluator, options=self.options
+        )
         return measure_sets(self.kind, self.data.sets["dev"], predictions)[0]
 
 

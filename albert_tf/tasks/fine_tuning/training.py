@@ -104,7 +104,12 @@ class FineTuning:
         )
         evaluate = self._evaluate if data.dev_set else None
         with start_or_resume(
-            options, trainer, part, data.tokenizer, data.kind, noted
+            options,
+            trainer,
+            starting_part=part,
+            tokenizer=data.tokenizer,
+            kind=data.kind,
+            noted=noted,
         ) as write_best:
             if trainer.is_chief:
                 held_out = data.dev_set.examples if options.holds_out and data.dev_set else ()
@@ -203,11 +208,11 @@ class FineTuning:
         options, trainer, steps = self._options, self.trainer, self._num_steps
         every = options.save_checkpoints_steps or math.ceil(steps / _EVALUATIONS)
         plan = TrainingPlan(
-            dataclasses.replace(options, save_checkpoints_steps=every),
-            write_best,
-            self._data.task.name,
-            steps,
-            self._data.best_metric,
+            options=dataclasses.replace(options, save_checkpoints_steps=every),
+            write_best=write_best,
+            description=self._data.task.name,
+            num_train_steps=steps,
+            best_metric=self._data.best_metric,
             higher_is_better=True,
             keeps_last=self._keeps_last,
         )
@@ -232,7 +237,9 @@ class FineTuning:
     def _evaluate(self) -> dict[str, float]:
         """Returns the metrics and, after the warm-up, whether the model has collapsed."""
         data, dev_sets = self._data, self._data.sets["dev"]
-        predictions = predict_sets(data.kind, dev_sets, self.trainer, self._options)
+        predictions = predict_sets(
+            data.kind, sets=dev_sets, evaluator=self.trainer, options=self._options
+        )
         # Thresholds that suit these weights; those of the best ones are chosen after the training.
         kind = data.kind.fit(dev_sets[0].examples, predictions[0])
         metrics, qualities = measure_sets(kind, dev_sets, predictions)
