@@ -15,9 +15,10 @@ import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
 from albert_tf.data.fine_tuning.cells import to_rows, to_tsv
+from albert_tf.data.fine_tuning.column_names import ColumnNames, NamedColumns
 from albert_tf.data.fine_tuning.features import Features
 from albert_tf.data.fine_tuning.opened_tables import open_table, recall_columns
-from albert_tf.data.fine_tuning.tables import ColumnNames, NamedColumns, Table
+from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.errors import InputError
 from albert_tf.models import AlbertEncoder
 from albert_tf.options import check_types, option

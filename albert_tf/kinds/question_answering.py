@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.data.fine_tuning.column_names import ColumnNames
 from albert_tf.data.fine_tuning.opened_tables import open_table
 from albert_tf.data.fine_tuning.squad_questions import (
     SquadExample,
@@ -23,7 +24,7 @@ from albert_tf.data.fine_tuning.squad_windows import (
     count_answer_tokens,
     encode_windows,
 )
-from albert_tf.data.fine_tuning.tables import ColumnNames, Table
+from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.data.fine_tuning.windows import cut_windows
 from albert_tf.errors import InputError, warn
 from albert_tf.evaluation.answer_spans import find_answers

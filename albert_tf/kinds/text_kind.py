@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.fine_tuning.cells import decode
+from albert_tf.data.fine_tuning.column_names import ColumnNames
 from albert_tf.data.fine_tuning.columns import find_columns
 from albert_tf.data.fine_tuning.examples import Example, Labels, make_examples
 from albert_tf.data.fine_tuning.features import (
@@ -17,7 +18,7 @@ from albert_tf.data.fine_tuning.features import (
     encode_long_texts,
 )
 from albert_tf.data.fine_tuning.opened_tables import account_for_texts, open_table
-from albert_tf.data.fine_tuning.tables import ColumnNames, Table
+from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.errors import InputError
 from albert_tf.kinds.kind import Kind, check_fields, rows_of
 from albert_tf.models import AlbertClassifier

@@ -8,8 +8,9 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 import tensorflow as tf
 
+from albert_tf.data.fine_tuning.column_names import ColumnNames
 from albert_tf.data.fine_tuning.conll import is_conll
-from albert_tf.data.fine_tuning.tables import ColumnNames, Table
+from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.data.fine_tuning.tagged_text import (
     TaggedText,
     TaggingFeatures,

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from albert_tf import files
+from albert_tf.data.fine_tuning.column_names import NamedColumns
 from albert_tf.data.fine_tuning.opened_tables import read_texts
-from albert_tf.data.fine_tuning.tables import NamedColumns, is_table
+from albert_tf.data.fine_tuning.tables import is_table
 from albert_tf.errors import InputError, name_place
 from albert_tf.file_kinds import decompress
 from albert_tf.model_folder import ModelFolder

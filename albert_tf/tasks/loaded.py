@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from albert_tf.backends import require_tensorflow
 from albert_tf.data.fine_tuning.cells import to_rows
-from albert_tf.data.fine_tuning.tables import ColumnNames
+from albert_tf.data.fine_tuning.column_names import ColumnNames
 from albert_tf.errors import InputError, warn
 from albert_tf.evaluation.masked_lm import Filling, fill_mask
 from albert_tf.export import ExportedModel, export

@@ -5,9 +5,10 @@ import re
 
 import pytest
 
+from albert_tf.data.fine_tuning.column_names import ColumnNames
 from albert_tf.data.fine_tuning.columns import hide_labels
 from albert_tf.data.fine_tuning.examples import Example
-from albert_tf.data.fine_tuning.tables import ColumnNames, Table
+from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.kinds import (
     Classification,
     Embedding,

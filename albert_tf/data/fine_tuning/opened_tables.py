@@ -9,9 +9,10 @@ from typing import Any
 
 from albert_tf.data.fine_tuning.cells import as_text, is_missing
 from albert_tf.data.fine_tuning.column_meanings import account_for_columns, leave_out_rows
+from albert_tf.data.fine_tuning.column_names import ColumnNames, NamedColumns
 from albert_tf.data.fine_tuning.columns import find_columns, hide_labels, list_columns
 from albert_tf.data.fine_tuning.examples import Columns, quote_names
-from albert_tf.data.fine_tuning.tables import ColumnNames, NamedColumns, Table
+from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.data.fine_tuning.written_values import read_written
 from albert_tf.errors import InputError, warn
 

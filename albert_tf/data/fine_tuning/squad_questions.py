@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 from albert_tf import files
 from albert_tf.data.fine_tuning.cells import is_missing
 from albert_tf.data.fine_tuning.column_meanings import account_for_columns
+from albert_tf.data.fine_tuning.column_names import ColumnNames
 from albert_tf.data.fine_tuning.opened_tables import open_table
-from albert_tf.data.fine_tuning.tables import ColumnNames, Table, is_table
+from albert_tf.data.fine_tuning.tables import Table, is_table
 from albert_tf.data.fine_tuning.tfds import load_dataset
 from albert_tf.data.source_files import suffix_of
 from albert_tf.errors import InputError

@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 from albert_tf import files
 from albert_tf.data.fine_tuning import arrow, workbooks
 from albert_tf.data.fine_tuning.cells import decode, is_missing
+from albert_tf.data.fine_tuning.column_names import ColumnNames
 from albert_tf.data.source_files import JSON_SUFFIXES, suffix_of
 from albert_tf.errors import InputError, name_place, warn
 from albert_tf.extras import check_extra
-from albert_tf.options import option
 
 _JSON_LAYOUT = (
     """an object per line, such as {"text": "Fine.", "label": "yes"}, or one list of them"""
@@ -35,26 +35,6 @@ _CSV_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
 # Of `csv`, whose own is 128 Ki characters.
 _MAX_TEXT_LENGTH = 1 << 30
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ColumnNames:
-    """The columns that the user names; others are found by their usual names."""
-
-    text_column: str | None = option(
-        "Column of the text, or of the first text of a pair. Default: the one with a usual name.",
-        None,
-    )
-    text_pair_column: str | None = option("Column of the second text of a pair.", None)
-    label_column: str | None = option("Column of the label.", None)
-    ignore_columns: str | None = option(
-        "Columns to pass over, with commas between them, even if they usually say how a row counts.",
-        None,
-    )
-
-
-# Fields of `ColumnNames` that are given, with their values, as the folder of a model keeps them.
-NamedColumns = tuple[tuple[str, str], ...]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from albert_tf import files
+from albert_tf.data.fine_tuning.column_names import ColumnNames, NamedColumns
 from albert_tf.data.fine_tuning.examples import (
     Example,
     Labels,
@@ -13,7 +14,6 @@ from albert_tf.data.fine_tuning.examples import (
 from albert_tf.data.fine_tuning.features import Features
 from albert_tf.data.fine_tuning.opened_tables import named_columns
 from albert_tf.data.fine_tuning.squad_questions import SquadExample, read_squad_tfds
-from albert_tf.data.fine_tuning.tables import ColumnNames, NamedColumns
 from albert_tf.data.fine_tuning.task_table import OWN_TASK, Task
 from albert_tf.data.fine_tuning.tfds import read_tfds
 from albert_tf.errors import InputError, warn

@@ -9,7 +9,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal, Self
 
-from albert_tf.data.fine_tuning.tables import ColumnNames, table_format_names
+from albert_tf.data.fine_tuning.column_names import ColumnNames
+from albert_tf.data.fine_tuning.tables import table_format_names
 from albert_tf.data.fine_tuning.task_table import (
     OWN_TASK,
     RACE_TASK,

@@ -15,10 +15,11 @@ from albert_tf import files
 from albert_tf.data.fine_tuning import conll
 from albert_tf.data.fine_tuning.batches import evaluation_batches, make_batch
 from albert_tf.data.fine_tuning.cells import as_cell, to_rows
+from albert_tf.data.fine_tuning.column_names import ColumnNames
 from albert_tf.data.fine_tuning.columns import hide_labels
 from albert_tf.data.fine_tuning.examples import ScoreRange
 from albert_tf.data.fine_tuning.features import Features
-from albert_tf.data.fine_tuning.tables import ColumnNames, Table, is_table
+from albert_tf.data.fine_tuning.tables import Table, is_table
 from albert_tf.data.fine_tuning.task_table import Task
 from albert_tf.errors import InputError, name_place
 from albert_tf.file_kinds import decompress

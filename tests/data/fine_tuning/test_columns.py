@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albert_tf.data.fine_tuning.column_meanings import MEANINGS
+from albert_tf.data.fine_tuning.column_names import ColumnNames
 from albert_tf.data.fine_tuning.opened_tables import open_table
 from albert_tf.data.fine_tuning.squad_questions import read_questions
-from albert_tf.data.fine_tuning.tables import ColumnNames
 from albert_tf.data.fine_tuning.written_values import read_written
 from albert_tf.errors import InputError
 from albert_tf.kinds import (

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albert_tf.data.fine_tuning.batches import make_batch
-from albert_tf.data.fine_tuning.tables import ColumnNames, Table
+from albert_tf.data.fine_tuning.column_names import ColumnNames
+from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.data.fine_tuning.tagged_text import (
     TaggedText,
     collect_labels,
