@@ -46,7 +46,7 @@ class Table:
     rows: Sequence[Sequence[Any]]  # of text or, of typed sources, anything else, `None` for none
     numbers: Sequence[int]  # of the rows, as messages and ids have them
     unit: str = "line"  # what the numbers count: `line`, `row`, or nothing for places in a list
-    names: ColumnNames = ColumnNames()
+    names: ColumnNames = dataclasses.field(default_factory=ColumnNames)
 
     @classmethod
     def read(cls, source: Any, name: str = "data", names: ColumnNames | None = None) -> "Table":
