@@ -72,3 +72,13 @@ def test_the_map_names_files_that_exist():
     files = [path for room in ("albert_tf", "tests") for path in (ROOT / room).glob("**/*.py")]
     missing = [name for name in names if not any(path.match(name) for path in files)]
     assert not missing
+
+
+def test_what_one_reads_before_a_change_exists_and_has_about_as_many_lines():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    table = text.partition("| what | read (lines) |")[2].partition("\n\n")[0]
+    named = re.findall(r"`([\w/]+\.py)` \((\d+)\)", table)
+    assert len(named) >= len(table.splitlines()) - 2  # the ends of the header, and the line below
+    for name, count in named:
+        lines = len((ROOT / "albert_tf" / name).read_text().splitlines())
+        assert abs(lines - int(count)) < lines / 5, f"{name}: {lines} lines"
