@@ -48,7 +48,7 @@ def _zstandard(path: str) -> tuple[Callable[[], Any], tuple[type[Exception], ...
         check_extra("zstd", "zstandard")
     import zstandard
 
-    def decompressor() -> zstandard.ZstdDecompressionObj:
+    def decompressor() -> Any:
         return zstandard.ZstdDecompressor(max_window_size=_MAX_ZSTANDARD_WINDOW).decompressobj()
 
     return decompressor, (zstandard.ZstdError,)
