@@ -3,6 +3,7 @@
 import dataclasses
 from typing import ClassVar
 
+from albert_tf.data.fine_tuning.tables import table_format_names
 from albert_tf.errors import InputError
 from albert_tf.options import check_ranges, option
 from albert_tf.options.kinds import Pooling
@@ -26,7 +27,7 @@ class EmbeddingOptions(DepthOptions, VocabularyOptions, ExportOptions):
     )
     input_file: str | None = option(
         "Text file with one text per line; - is standard input. An empty line is a text, too. Of a table "
-        "(.csv, .tsv, .jsonl, .parquet, .xlsx) the column of texts is embedded.",
+        f"({table_format_names()}) the column of texts is embedded.",
         None,
     )
     text_column: str | None = option(
