@@ -205,7 +205,7 @@ def test_bad_record_ends_the_run_with_one_line(language_data, tmp_path):
 
 def test_few_records_devices_and_updates_are_said(language_data, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(training, "make_strategy", lambda *_: make_strategy("one_device"))
-    monkeypatch.setattr(training, "train", lambda *_: None)
+    monkeypatch.setattr(training, "train", lambda *_, **__: None)
     _, changes = write_few(tmp_path, 11)
     changes |= {"distribution_strategy": "mirrored", "num_train_steps": 5}
     changes["eval_input_file"] = changes["input_file"]

@@ -350,10 +350,10 @@ def test_early_stopping_counts_an_evaluation_in_which_the_run_was_stopped(
     module = "albert_tf.tasks.fine_tuning.training.predict_sets"
     evaluations = iter([predict_sets] * 3)  # after 0, 2 and 4 updates; that after 6 decides
 
-    def predict_or_stop(*arguments):
+    def predict_or_stop(*arguments, **named):
         if (predict := next(evaluations, None)) is None:
             raise Preempted("stopped by SIGTERM")
-        return predict(*arguments)
+        return predict(*arguments, **named)
 
     with monkeypatch.context() as patch:
         patch.setattr(module, predict_or_stop)
