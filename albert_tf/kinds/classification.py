@@ -102,21 +102,19 @@ class Classification(ClassificationFlags, LongTextKind):
         return tuple(dict.fromkeys((*self.metrics, *f1, "matthews_corrcoef")))
 
     def measure(self, examples: Sequence[Example], predictions: np.ndarray) -> Quality:
-        """Also measures the loss, without weights and smoothing of labels, and the calibration errors.
+        """Also measures the loss, without weights and smoothing of labels, and the calibration error.
 
-        They are the error of the probabilities, and the one before any temperature.
+        With a temperature there is also the error of the probabilities before it.
         """
         ids = label_ids(examples, self.labels)
         probabilities = self._probabilities(predictions)
         predicted = probabilities.argmax(axis=-1)
         logits = predictions / self.temperature
         loss = float(batch_loss(ClassificationLoss(), {"label_ids": ids}, logits))
-        error = before = calibration_error(ids, probabilities)
+        errors = {"calibration_error": calibration_error(ids, probabilities)}
         if self._whole_temperature != 1:
-            before = calibration_error(
-                ids, with_temperature(probabilities, 1 / self._whole_temperature)
-            )
-        errors = {"calibration_error": error, "calibration_error_before": before}
+            before = with_temperature(probabilities, 1 / self._whole_temperature)
+            errors["calibration_error_before"] = calibration_error(ids, before)
         metrics = {**compute_metrics(self.reported, ids, predicted), "loss": loss, **errors}
         tables = {"confusion_matrix.tsv": lambda: confusion_matrix(self.labels, ids, predicted)}
         return Quality(metrics, is_collapsed(probabilities, ids, loss), tables)
