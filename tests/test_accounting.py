@@ -113,6 +113,7 @@ KEYS = st.one_of(
 )
 quickly = settings(
     deadline=None,
+    derandomize=True,
     max_examples=150,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
@@ -258,6 +259,8 @@ def test_a_key_of_a_tokenizer_has_no_effect_or_is_named(wordpiece_folder, key, v
         ("model.vocab.covid", 8, r"has 9 pieces; .*vocab\.txt has 8; expected one vocabulary"),
         ("model.vocab.cat", 9, "the piece 7 is ' '; in .*vocab.txt it is 'cat'"),
         ("normalizer.lowercase", False, "key 'do_lower_case' is True.* normalizer for False"),
+        ("normalizer.lowercase", None, "normalizer.lowercase is null, expected true or false"),
+        ("normalizer.handle_chinese_chars", 1, "normalizer.handle_chinese_chars is a whole number"),
         ("normalizer.strip_accents", False, "treats accents or Chinese characters otherwise"),
         ("normalizer.clean_text", False, "key 'clean_text' is False; only True is supported"),
         ("normalizer.type", "Lowercase", "has the normalizers Lowercase; expected BertNormalizer"),

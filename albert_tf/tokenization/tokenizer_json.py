@@ -30,6 +30,7 @@ from albert_tf.known_files import (
     WORD_MARKS,
     WORDPIECE,
 )
+from albert_tf.options import check_layout
 from albert_tf.tokenization.normalizers import sentencepiece_normalizers, wordpiece_normalizers
 from albert_tf.tokenization.sentencepiece_models import composing_charsmap, mark_accents
 
@@ -42,6 +43,14 @@ _REPLACEMENTS = ({"String": "``"}, {"String": "''"}, {"Regex": " {2,}"})
 _MAX_PIECES = 10_000_000
 # The roles of the pieces that begin and end a text, whose ids `Tokenizer` finds by name.
 _BEGIN, _END = "[CLS]", "[SEP]"
+
+# BERT's normalizer as the library tokenizers reads it.
+_BERT_NORMALIZER_LAYOUT = {
+    "lowercase": bool,
+    "handle_chinese_chars": bool,
+    "clean_text?": bool,
+    "strip_accents?": bool | None,
+}
 
 _PieceType = sentencepiece_model_pb2.ModelProto.SentencePiece
 
@@ -200,6 +209,7 @@ class TokenizerJson:
                 f"{self.path}: has the normalizers {', '.join(names)}; expected BertNormalizer"
             )
         (one,) = self._normalizers
+        check_layout(one, _BERT_NORMALIZER_LAYOUT, self.path, "normalizer")
         if (
             one.get("strip_accents") not in (None, one["lowercase"])
             or not (one["handle_chinese_chars"])

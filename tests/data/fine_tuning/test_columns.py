@@ -73,7 +73,7 @@ NAMES = st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=3,
 KNOWN = {name for meaning in MEANINGS for name in meaning.names}
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, derandomize=True, max_examples=50)
 @given(st.data())
 def test_the_order_of_columns_and_unknown_ones_change_nothing(data):
     usual = {"score", "class", "target", "category", "labels", "tweet", "query"}
@@ -98,7 +98,7 @@ def test_one_line_says_what_is_read_and_what_is_not(capsys):
     assert capsys.readouterr().err == "test: reads 'text' as the text\n"
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, derandomize=True, max_examples=100)
 @given(
     st.sampled_from(sorted(KNOWN)),
     st.sampled_from([str.lower, str.upper, str.title, lambda name: name.replace("_", " ")]),
@@ -214,7 +214,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, derandomize=True, max_examples=200)
 @given(VALUES)
 def test_written_values_say_what_they_said(value):
     assert read_written(repr(value)) == value
@@ -222,7 +222,7 @@ def test_written_values_say_what_they_said(value):
     assert read_written(json.dumps(value, ensure_ascii=False, indent=1)) == value
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, derandomize=True, max_examples=50)
 @given(
     st.one_of(
         st.lists(st.integers(-99, 99), min_size=1, max_size=99),
