@@ -125,21 +125,26 @@ def run(options: PretrainingOptions) -> dict[str, float]:
             )
         if not options.do_eval:
             return {}
-        if options.do_train or options.init_checkpoint is None:
-            folder = find_best(options.output_dir)
-            if folder is None:
-                raise InputError(
-                    f"--output_dir={options.output_dir}: holds no pre-trained model; expected a folder "
-                    "that --do_train wrote, or --init_checkpoint"
-                )
-            load_checkpoint(evaluator.model, folder).check_complete()
-        else:
-            load_init_checkpoint(options, evaluator.model)
+        _load_evaluated(options, evaluator.model)
         assert evaluate is not None, "--do_eval has records"
         metrics = evaluate()
     if evaluator.is_chief:
         write_results(options, metrics)
     return metrics
+
+
+def _load_evaluated(options: PretrainingOptions, model: keras.Model) -> None:
+    """Loads the weights to evaluate: the best ones or, without `--do_train`, of `--init_checkpoint`."""
+    if not options.do_train and options.init_checkpoint is not None:
+        load_init_checkpoint(options, model)
+        return
+    folder = find_best(options.output_dir)
+    if folder is None:
+        raise InputError(
+            f"--output_dir={options.output_dir}: holds no pre-trained model; expected a folder "
+            "that --do_train wrote, or --init_checkpoint"
+        )
+    load_checkpoint(model, folder).check_complete()
 
 
 def add_recipe(values: Resolution[PretrainingOptions]) -> None:

@@ -292,20 +292,8 @@ def encode_tagged(
     words = Words(*map(np.concatenate, zip(*word_parts, strict=True)))
     token_labels = {}
     if examples and examples[0].spans is not None:
-        table = TagTable.from_tags(tags)
-        bounds = np.searchsorted(words.texts, np.arange(len(examples) + 1))
-        text_slices = itertools.starmap(slice, itertools.pairwise(bounds))
-        labels = [
-            tag_words(
-                starts=words.starts[part],
-                ends=words.ends[part],
-                spans=example.known_spans,
-                table=table,
-            )
-            for example, part in zip(examples, text_slices, strict=True)
-        ]
         token_labels["label_ids"] = np.full(count, -1, np.int32)
-        token_labels["label_ids"][words.tokens] = np.concatenate(labels)
+        token_labels["label_ids"][words.tokens] = _label_words(examples, tags, words)
     arrays = concatenate(parts)
     return TaggingFeatures(
         input_ids=arrays["input_ids"],
@@ -314,3 +302,20 @@ def encode_tagged(
         token_labels=token_labels,
         words=words,
     )
+
+
+def _label_words(examples: Sequence[TaggedText], tags: Sequence[str], words: Words) -> np.ndarray:
+    """Returns the ids of the tags of the words of texts with spans."""
+    table = TagTable.from_tags(tags)
+    bounds = np.searchsorted(words.texts, np.arange(len(examples) + 1))
+    text_slices = itertools.starmap(slice, itertools.pairwise(bounds))
+    labels = [
+        tag_words(
+            starts=words.starts[part],
+            ends=words.ends[part],
+            spans=example.known_spans,
+            table=table,
+        )
+        for example, part in zip(examples, text_slices, strict=True)
+    ]
+    return np.concatenate(labels)
