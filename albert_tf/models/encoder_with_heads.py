@@ -36,6 +36,11 @@ class EncoderWithHeads(BaseModel):
         if not self.encoder.with_pooler:
             raise InputError(f"encoder: {type(self).__name__} needs one with a pooler")
 
+    def _encode_first(self, inputs: Mapping[str, keras.KerasTensor], training: bool | None):
+        """Returns the encoder's outputs if [CLS] alone is read: its last layer computes nothing else."""
+        first = ops.zeros_like(inputs["input_ids"][:, :1])
+        return self.encoder({**inputs, "output_positions": first}, training=training)
+
     @classmethod
     def from_encoder_config(cls, config: AlbertConfig, **kwargs) -> Self:
         """Makes the model with a new encoder, of the same seed and precision."""
@@ -153,8 +158,8 @@ class _Classifier(EncoderWithHeads):
 
     def call(self, inputs: Mapping[str, keras.KerasTensor], training=None):
         """Maps the inputs of `AlbertEncoder.call` to the logits that the class describes."""
-        encoded = self.encoder(inputs, training=training)
-        return self.head(encoded[self.READS], training=training)
+        encode = self._encode_first if self.READS == "pooled_output" else self.encoder
+        return self.head(encode(inputs, training=training)[self.READS], training=training)
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -273,10 +278,14 @@ class AlbertEmbedder(EncoderWithHeads):
 
     def call(self, inputs: Mapping[str, keras.KerasTensor], training=None):
         """Maps the inputs of `AlbertEncoder.call` to embeddings, float32 (B, H)."""
-        return self.pool(self.encoder(inputs, training=training)["sequence_output"], inputs)
+        encode = self._encode_first if self.pooling == "cls" else self.encoder
+        return self.pool(encode(inputs, training=training)["sequence_output"], inputs)
 
     def pool(self, states: keras.KerasTensor, inputs: Mapping[str, keras.KerasTensor]):
-        """Maps the encoder's last hidden states (B, S, H), and its inputs, to embeddings (B, H)."""
+        """Maps the encoder's last hidden states (B, S, H), and its inputs, to embeddings (B, H).
+
+        With the pooling `cls` the states of [CLS], (B, 1, H), are enough.
+        """
         if self.pooling == "cls":
             embeddings = ops.cast(states[:, 0], "float32")
         else:

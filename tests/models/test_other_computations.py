@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.models import AlbertEncoder, AlbertMultipleChoice
+from albert_tf.models import (
+    AlbertClassifier,
+    AlbertEmbedder,
+    AlbertEncoder,
+    AlbertMultipleChoice,
+)
 from tests.helpers import random_inputs, refused, slow_except, tiny_config
 
 PAD = 0
@@ -76,6 +81,38 @@ def test_batches_without_padding(batch_size):
     inputs = {name: ids[:batch_size] for name, ids in random_inputs(2).items()}
     outputs = encoder({**inputs, "token_positions": np.arange(batch_size * 11)})["sequence_output"]
     assert_close(outputs, encoder(inputs)["sequence_output"])
+
+
+@pytest.mark.parametrize("is_unpadded", [False, True])
+@pytest.mark.parametrize("reads_cls", ["classifier", "embedder"])
+def test_models_that_read_cls_alone_learn_as_if_all_positions_were_computed(reads_cls, is_unpadded):
+    encoder = AlbertEncoder(tiny_config(num_hidden_layers=2), seed=1)
+    if reads_cls == "classifier":
+        model = AlbertClassifier(encoder, 3, dropout=0.0, seed=2)
+
+        def of_all(outputs):
+            return model.head(outputs["pooled_output"], training=True)
+    else:
+        model = AlbertEmbedder(encoder, pooling="cls")
+
+        def of_all(outputs):
+            return outputs["sequence_output"][:, 0]
+
+    padded, of_tokens = padded_inputs()
+    inputs = of_tokens if is_unpadded else padded
+
+    def outputs_and_gradients(call):
+        with tf.GradientTape() as tape:
+            outputs = call()
+            loss = tf.reduce_sum(tf.square(outputs[:, 0]))
+        return outputs, tape.gradient(loss, [v.value for v in model.trainable_variables])
+
+    received = outputs_and_gradients(lambda: model(inputs, training=True))
+    expected = outputs_and_gradients(lambda: of_all(encoder(inputs, training=True)))
+    assert_close(received[0], expected[0])
+    for ours, theirs in zip(received[1], expected[1], strict=True):
+        if theirs is not None:
+            assert_close(*map(tf.convert_to_tensor, (ours, theirs)), atol=1e-5)
 
 
 # A drawn number of layers
