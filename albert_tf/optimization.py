@@ -14,60 +14,41 @@ if BACKEND == "tensorflow":
     import tensorflow as tf
 
 
-@keras.saving.register_keras_serializable(package="albert_tf")
-class AdamWeightDecay(keras.optimizers.Optimizer):
-    """Adam with decoupled weight decay: `AdamWeightDecayOptimizer` of the original.
+class WeightDecayOptimizer(keras.optimizers.Optimizer):
+    """Base of the optimizers: decoupled weight decay as a part of the update, as the original has it.
 
-    It differs from `keras.optimizers.AdamW`: the moments' bias is corrected only if asked for, and the
-    decay is added to the update, so that LAMB's trust ratio sees it.
+        update = direction + weight_decay_rate * w
+        w = w - learning_rate * trust_ratio * update
 
-        m = beta_1 * m + (1 - beta_1) * g
-        v = beta_2 * v + (1 - beta_2) * g**2
-        update = m / (sqrt(v) + epsilon) + weight_decay_rate * w
-        w = w - learning_rate * update
-
-    With `bias_correction`, update t, from 1, has m / (1 - beta_1**t) and v / (1 - beta_2**t) instead of m
-    and v (Kingma and Ba 2015, https://arxiv.org/abs/1412.6980). Without it the first updates are up to
-    6.5 times as large, which can undo a pre-training (Zhang et al. 2020,
-    https://arxiv.org/abs/2006.05987).
+    A subclass has a `direction`, with `MOMENTS` if it keeps any, and may have a `trust_ratio`. Variables
+    that are excluded have neither decay nor trust ratio. Keras' own decay happens outside the update,
+    where no trust ratio sees it, and is not offered.
 
     Args:
         learning_rate: a float or a `LearningRateSchedule`.
         weight_decay_rate: 0.01 in all of the original's runs.
-        beta_1: decay of the first moment.
-        beta_2: decay of the second moment.
-        epsilon: outside the root.
         exclude: regular expressions, or one; a variable in whose path one is found has no weight decay.
-        bias_correction: whether the bias of the moments, which begin at 0, is corrected.
+        **kwargs: as for `keras.optimizers.Optimizer`, such as `name`.
 
     Attributes:
-        MOMENTS: names of what the optimizer keeps for each variable; a subclass with others overrides
-            `direction`, too.
+        MOMENTS: names of what the optimizer keeps for each variable, in the order in which `direction`
+            takes them; each begins at 0.
     """
 
-    MOMENTS: ClassVar[tuple[str, ...]] = ("m", "v")
+    MOMENTS: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,
         learning_rate: float | keras.optimizers.schedules.LearningRateSchedule,
         weight_decay_rate: float = 0.01,
-        beta_1: float = 0.9,
-        beta_2: float = 0.999,
-        epsilon: float = 1e-6,
         exclude: str | Sequence[str] = ("layer_norm", "bias"),
-        bias_correction: bool = False,
-        name: str = "adam_weight_decay",
         **kwargs,
     ):
         if kwargs.get("weight_decay") is not None:
             raise ValueError("weight_decay: Keras' own is not offered; expected weight_decay_rate")
-        super().__init__(learning_rate=learning_rate, name=name, **kwargs)
+        super().__init__(learning_rate=learning_rate, **kwargs)
         self.weight_decay_rate = weight_decay_rate
-        self.beta_1 = beta_1
-        self.beta_2 = beta_2
-        self.epsilon = epsilon
         self.exclude = _patterns(exclude)
-        self.bias_correction = bias_correction
 
     def build(self, variables):
         """Makes the moments of each variable."""
@@ -118,15 +99,14 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
             rate = rate * self.trust_ratio(variable, update)
         self.assign_sub(variable, rate * update)
 
-    def direction(self, gradient, m, v):
-        """Updates the moments of a variable, and returns its update without decay and learning rate."""
-        self.assign(m, self.beta_1 * m + (1.0 - self.beta_1) * gradient)
-        self.assign(v, self.beta_2 * v + (1.0 - self.beta_2) * ops.square(gradient))
-        if self.bias_correction:
-            count = ops.cast(self.iterations + 1, gradient.dtype)
-            m = m / (1.0 - ops.power(self.beta_1, count))
-            v = v / (1.0 - ops.power(self.beta_2, count))
-        return m / (ops.sqrt(v) + self.epsilon)
+    def direction(self, gradient, *moments):
+        """Updates the moments of a variable, and returns its update without decay and learning rate.
+
+        Args:
+            gradient: gradient of the variable, of its shape and data type.
+            *moments: those of the variable, by `MOMENTS`, which it assigns with `self.assign`.
+        """
+        raise NotImplementedError
 
     def trust_ratio(self, variable, update):
         """Returns the factor on the learning rate of a variable that is not excluded; here 1."""
@@ -136,22 +116,93 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
     def get_config(self):
         """Returns the arguments of the constructor."""
         config = super().get_config()
-        # Keras' own decay happens outside the update; this class does not offer it.
-        del config["weight_decay"]
+        del config["weight_decay"]  # Keras' own
         return {
             **config,
             "weight_decay_rate": self.weight_decay_rate,
-            "beta_1": self.beta_1,
-            "beta_2": self.beta_2,
-            "epsilon": self.epsilon,
             "exclude": list(self.exclude),
-            "bias_correction": self.bias_correction,
         }
 
 
 def _patterns(given: str | Sequence[str]) -> tuple[str, ...]:
     # The characters of a string would exclude nearly everything.
     return (given,) if isinstance(given, str) else tuple(given)
+
+
+@keras.saving.register_keras_serializable(package="albert_tf")
+class AdamWeightDecay(WeightDecayOptimizer):
+    """Adam with decoupled weight decay: `AdamWeightDecayOptimizer` of the original.
+
+    It differs from `keras.optimizers.AdamW`: the moments' bias is corrected only if asked for, and the
+    decay is added to the update, so that LAMB's trust ratio sees it.
+
+        m = beta_1 * m + (1 - beta_1) * g
+        v = beta_2 * v + (1 - beta_2) * g**2
+        update = m / (sqrt(v) + epsilon) + weight_decay_rate * w
+        w = w - learning_rate * update
+
+    With `bias_correction`, update t, from 1, has m / (1 - beta_1**t) and v / (1 - beta_2**t) instead of m
+    and v (Kingma and Ba 2015, https://arxiv.org/abs/1412.6980). Without it the first updates are up to
+    6.5 times as large, which can undo a pre-training (Zhang et al. 2020,
+    https://arxiv.org/abs/2006.05987).
+
+    Args:
+        learning_rate: a float or a `LearningRateSchedule`.
+        weight_decay_rate: 0.01 in all of the original's runs.
+        beta_1: decay of the first moment.
+        beta_2: decay of the second moment.
+        epsilon: outside the root.
+        exclude: regular expressions, or one; a variable in whose path one is found has no weight decay.
+        bias_correction: whether the bias of the moments, which begin at 0, is corrected.
+        name: name of the optimizer.
+        **kwargs: as for `keras.optimizers.Optimizer`.
+    """
+
+    MOMENTS: ClassVar[tuple[str, ...]] = ("m", "v")
+
+    def __init__(
+        self,
+        learning_rate: float | keras.optimizers.schedules.LearningRateSchedule,
+        weight_decay_rate: float = 0.01,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-6,
+        exclude: str | Sequence[str] = ("layer_norm", "bias"),
+        bias_correction: bool = False,
+        name: str = "adam_weight_decay",
+        **kwargs,
+    ):
+        super().__init__(
+            learning_rate=learning_rate,
+            weight_decay_rate=weight_decay_rate,
+            exclude=exclude,
+            name=name,
+            **kwargs,
+        )
+        self.beta_1 = beta_1
+        self.beta_2 = beta_2
+        self.epsilon = epsilon
+        self.bias_correction = bias_correction
+
+    def direction(self, gradient, m, v):
+        """Updates both moments of a variable, and returns its update without decay and learning rate."""
+        self.assign(m, self.beta_1 * m + (1.0 - self.beta_1) * gradient)
+        self.assign(v, self.beta_2 * v + (1.0 - self.beta_2) * ops.square(gradient))
+        if self.bias_correction:
+            count = ops.cast(self.iterations + 1, gradient.dtype)
+            m = m / (1.0 - ops.power(self.beta_1, count))
+            v = v / (1.0 - ops.power(self.beta_2, count))
+        return m / (ops.sqrt(v) + self.epsilon)
+
+    def get_config(self):
+        """Returns the arguments of the constructor."""
+        return {
+            **super().get_config(),
+            "beta_1": self.beta_1,
+            "beta_2": self.beta_2,
+            "epsilon": self.epsilon,
+            "bias_correction": self.bias_correction,
+        }
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")

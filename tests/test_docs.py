@@ -9,6 +9,7 @@ import albert_tf
 from albert_tf.data.fine_tuning.tables import TABLE_FORMATS, table_format_names
 from albert_tf.options.export_forms import FORMS
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
+from albert_tf.tasks.optimizers import OPTIMIZERS
 from tests.helpers import ROOT
 
 
@@ -22,6 +23,12 @@ def test_every_name_in_the_api_reference_exists():
     pages = "".join(path.read_text() for path in (ROOT / "docs" / "site" / "api").glob("*.md"))
     for name in re.findall(r"^::: (.+)$", pages, re.MULTILINE):
         assert pkgutil.resolve_name(name)
+
+
+def test_every_optimizer_is_in_the_api_reference():
+    page = (ROOT / "docs" / "site" / "api" / "optimizers.md").read_text()
+    documented = {pkgutil.resolve_name(name) for name in re.findall(r"^::: (.+)$", page, re.M)}
+    assert documented >= {type(row.make(0.1)) for row in OPTIMIZERS.values()}
 
 
 def test_every_flag_is_in_the_command_reference(tmp_path, monkeypatch):

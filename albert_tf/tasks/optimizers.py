@@ -1,16 +1,21 @@
 """The optimizers that `--optimizer` names: a row each, of which flag, help and default rates are made.
 
-`--help` reads the rows, so what makes an optimizer imports Keras when it is called.
+`--help` reads the rows, so Keras is imported when an optimizer is made.
 """
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from albert_tf.errors import InputError
+from albert_tf.lazy import LazyModule
 from albert_tf.options.resolution import Resolution
 
 if TYPE_CHECKING:
     import keras
+
+    from albert_tf import optimization
+else:
+    optimization = LazyModule("albert_tf.optimization")
 
 
 # Names of the rows, the values of --optimizer.
@@ -32,31 +37,21 @@ class OptimizerRow(NamedTuple):
     rates: str
 
 
-def _make_lamb(learning_rate):
-    from albert_tf.optimization import Lamb
-
-    return Lamb(learning_rate)
-
-
-def _make_adamw(learning_rate):
-    from albert_tf.optimization import AdamWeightDecay
-
-    return AdamWeightDecay(learning_rate)
-
-
-def _make_debiased_adamw(learning_rate):
-    from albert_tf.optimization import AdamWeightDecay
-
-    return AdamWeightDecay(learning_rate, bias_correction=True)
-
-
 OPTIMIZERS: Mapping[OptimizerName, OptimizerRow] = {
-    "lamb": OptimizerRow("LAMB", _make_lamb, "lamb"),
-    "adamw": OptimizerRow("the original's AdamW", _make_adamw, "adamw"),
+    "lamb": OptimizerRow(
+        description="LAMB",
+        make=lambda rate: optimization.Lamb(rate),
+        rates="lamb",
+    ),
+    "adamw": OptimizerRow(
+        description="the original's AdamW",
+        make=lambda rate: optimization.AdamWeightDecay(rate),
+        rates="adamw",
+    ),
     "debiased_adamw": OptimizerRow(
-        "AdamW with the correction of its moments' bias that the original lacks",
-        _make_debiased_adamw,
-        "adamw",
+        description="AdamW with the correction of its moments' bias that the original lacks",
+        make=lambda rate: optimization.AdamWeightDecay(rate, bias_correction=True),
+        rates="adamw",
     ),
 }
 

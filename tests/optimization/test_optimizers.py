@@ -4,7 +4,12 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from albert_tf.optimization import AdamWeightDecay, Lamb, PolynomialDecayWithWarmup
+from albert_tf.optimization import (
+    AdamWeightDecay,
+    Lamb,
+    PolynomialDecayWithWarmup,
+    WeightDecayOptimizer,
+)
 
 
 def run(initial, gradients, schedule, lamb, bias_correction):
@@ -71,22 +76,33 @@ def test_a_clipped_run_equals_a_slow_reference(optimizer_class, start, bias_corr
         assert np.abs(variable - initial[variable.path]).max() > 0.01
 
 
-class Lion(AdamWeightDecay):
-    """Lion (Chen et al. 2023, https://arxiv.org/abs/2302.06675), with a single moment."""
+class Lion(WeightDecayOptimizer):
+    """Lion (Chen et al. 2023, https://arxiv.org/abs/2302.06675), as an example of another optimizer.
+
+    Decay, exclusions, dense gradients and the refusal of Keras's own decay are those of the base.
+    """
 
     MOMENTS = ("m",)
 
+    def __init__(self, learning_rate, beta_1=0.9, beta_2=0.99, name="lion", **kwargs):
+        super().__init__(learning_rate, name=name, **kwargs)
+        self.beta_1 = beta_1
+        self.beta_2 = beta_2
+
     def direction(self, gradient, m):
-        update = ops.sign(self.beta_1 * m + (1.0 - self.beta_1) * gradient)
+        direction = ops.sign(self.beta_1 * m + (1.0 - self.beta_1) * gradient)
         self.assign(m, self.beta_2 * m + (1.0 - self.beta_2) * gradient)
-        return update
+        return direction
+
+    def get_config(self):
+        return {**super().get_config(), "beta_1": self.beta_1, "beta_2": self.beta_2}
 
 
-def test_subclass_with_another_direction_and_its_own_moments():
+def test_another_optimizer_has_a_direction_and_its_own_moments():
     rng = np.random.default_rng(0)
     initial = {"kernel": rng.normal(size=(3, 5)), "bias": rng.normal(size=(7,))}
     variables = [keras.Variable(value, name=name) for name, value in initial.items()]
-    optimizer = Lion(0.01, beta_2=0.99)
+    optimizer = Lion(0.01)
     expected, moments = [*initial.values()], [0.0, 0.0]
     for _ in range(4):
         gradients = [rng.normal(size=value.shape) for value in expected]
@@ -97,17 +113,34 @@ def test_subclass_with_another_direction_and_its_own_moments():
             expected[index] = expected[index] - 0.01 * update
     for variable, value in zip(variables, expected, strict=True):
         np.testing.assert_allclose(variable, value, rtol=0, atol=2e-6)
+    kept = {variable.path: variable.numpy() for variable in optimizer.variables}
+    assert kept.keys() == {"lion/iteration", "lion/learning_rate", "lion/kernel_m", "lion/bias_m"}
+    np.testing.assert_allclose(kept["lion/kernel_m"], moments[0], rtol=0, atol=2e-6)
 
 
-@pytest.mark.parametrize("optimizer_class", [AdamWeightDecay, Lamb])
-def test_config_gives_the_optimizer_back(optimizer_class):
+def test_another_optimizer_takes_no_argument_that_it_would_ignore():
+    with pytest.raises(ValueError, match="epsilon"):
+        Lion(0.1, epsilon=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("optimizer_class", "own"),
+    [
+        (AdamWeightDecay, {"bias_correction": True, "epsilon": 1e-5}),
+        (Lamb, {"bias_correction": True}),
+        (Lion, {"beta_2": 0.9}),
+    ],
+)
+def test_config_gives_the_optimizer_back(optimizer_class, own):
     more = {"power": 2.0, "start_warmup_step": 3, "decay_steps": 7}
     schedule = PolynomialDecayWithWarmup(0.1, 100, 10, **more)
     more = {"weight_decay_rate": 0.2, "exclude": ["gamma"], "global_clipnorm": 1.0}
-    more["bias_correction"] = True
-    optimizer = optimizer_class(schedule, **more)
-    copy = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(optimizer))
+    optimizer = optimizer_class(schedule, **more, **own)
+    stored = keras.saving.serialize_keras_object(optimizer)
+    classes = {optimizer_class.__name__: optimizer_class}
+    copy = keras.saving.deserialize_keras_object(stored, custom_objects=classes)
     assert copy.get_config() == optimizer.get_config()
+    assert copy.get_config().items() >= own.items()
     assert copy.exclude == ("gamma",)
 
 
@@ -129,6 +162,7 @@ def test_rate_stays_at_its_peak_until_the_decay():
         (AdamWeightDecay, False, {"loss_scale_factor": 8.0}),
         (Lamb, False, {"gradient_accumulation_steps": 2}),
         (AdamWeightDecay, False, {"use_ema": True, "ema_overwrite_frequency": 1}),
+        (Lion, True, {"clipnorm": 0.5}),
     ],
 )
 def test_a_sparse_gradient_counts_as_the_dense_one(optimizer_class, compiled, options):
@@ -154,7 +188,7 @@ def test_a_sparse_gradient_counts_as_the_dense_one(optimizer_class, compiled, op
     assert np.abs(results[0][0] - values).max() > 0.01
 
 
-@pytest.mark.parametrize("optimizer_class", [AdamWeightDecay, Lamb])
+@pytest.mark.parametrize("optimizer_class", [AdamWeightDecay, Lamb, Lion])
 def test_variables_are_excluded_from_decay_as_keras_does_it(optimizer_class):
     variables = [keras.Variable(np.ones(3), name=name) for name in ("table", "kernel", "scale")]
     optimizer = optimizer_class(0.1, exclude="scale")
@@ -169,6 +203,7 @@ def test_variables_are_excluded_from_decay_as_keras_does_it(optimizer_class):
     assert optimizer.exclude == ("scale", "kernel")
 
 
-def test_decay_of_keras_is_refused():
+@pytest.mark.parametrize("optimizer_class", [AdamWeightDecay, Lamb, Lion])
+def test_decay_of_keras_is_refused(optimizer_class):
     with pytest.raises(ValueError, match="expected weight_decay_rate"):
-        Lamb(0.1, weight_decay=0.01)
+        optimizer_class(0.1, weight_decay=0.01)
