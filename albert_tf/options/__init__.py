@@ -10,56 +10,39 @@ import dataclasses
 import inspect
 import types
 import typing
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from albert_tf.errors import InputError
+from albert_tf.options.bounds import Bounds
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-_MAX_INT32 = 2**31 - 1
-
 _Config = TypeVar("_Config", bound="DataclassInstance")
 
 
-def option(
-    description: str,
-    default: Any = dataclasses.MISSING,
-    *,
-    least: float | None = None,
-    most: float = _MAX_INT32,
-    below: float | None = None,
-) -> Any:
+def option(description: str, default: Any = dataclasses.MISSING, **bounds: float) -> Any:
     """Declares a dataclass field that the command line offers as a flag, required without a default.
 
-    `description` is one sentence, shown by `--help`. `least` and `most` are the range of a number;
-    `least` None accepts any value. `below` is a bound that is itself out of range.
+    `description` is one sentence, shown by `--help`. `bounds` are the range of a number, the arguments of
+    `Bounds`; without any, all values are accepted.
     """
-    metadata = {"description": description, "least": least, "most": most, "below": below}
+    metadata = {"description": description, "bounds": Bounds(**bounds) if bounds else None}
     return dataclasses.field(default=default, metadata=metadata)
 
 
 def check_ranges(options: Any) -> None:
     """Checks that each option is within the range of its declaration, if it has one."""
     for field in dataclasses.fields(options):
-        check_value_range(field.name, getattr(options, field.name), field.metadata)
+        check_range(field, getattr(options, field.name))
 
 
-def check_value_range(name: str, value: Any, metadata: Mapping[str, Any]) -> None:
-    """Checks that a value is within the range of a declaration by `option`, if it has one."""
-    if metadata.get("least") is not None:
-        check_range(name, value, least=metadata["least"], most=metadata["most"])
-    below = metadata.get("below")
-    if None not in (value, below) and not value < below:
-        raise InputError(f"{name}={value}: expected less than {below}")
-
-
-def check_range(name: str, value: Any, least: float, most: float = _MAX_INT32) -> None:
-    """Checks that the value of an option is None or in [least, most]."""
-    if value is not None and not least <= value <= most:
-        bound = f"at most {most}" if value > most else f"at least {least}"
-        raise InputError(f"{name}={value}: expected {bound}")
+def check_range(field: dataclasses.Field, value: Any) -> None:
+    """Checks that a value is within the range of a field's declaration by `option`, if it has one."""
+    bounds = field.metadata.get("bounds")
+    if bounds:
+        bounds.check(field.name, value)
 
 
 def select(options: Any, config_class: type[_Config]) -> _Config:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from albert_tf.errors import InputError, name_place
-from albert_tf.options import check_type, check_value_range, option, type_of_value
+from albert_tf.options import check_range, check_type, option, type_of_value
 
 LongTexts = Literal["truncate", "windows"]
 Pooling = Literal["mean", "cls"]
@@ -162,14 +162,8 @@ def kind_flag(name: str) -> Any:
         default = "" if field.default is None else f" Default: {field.default}."
         described.setdefault(field.metadata["description"] + default, []).append(kind)
     texts = (f"Of {' and '.join(names)}: {text}" for text, names in described.items())
-    bounds = fields[kinds[0]].metadata
-    return option(
-        " ".join(texts),
-        None,
-        least=bounds["least"],
-        most=bounds["most"],
-        below=bounds["below"],
-    )
+    declared = fields[kinds[0]].metadata
+    return dataclasses.field(default=None, metadata={**declared, "description": " ".join(texts)})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -222,7 +216,7 @@ def read_kind_options(given: Sequence[str], kind: Any) -> dict[str, Any]:
         values[name] = _parse(value, type_of_value(types_of[name]))
         with name_place("--kind_options"):
             check_type(name, values[name], types_of[name])
-            check_value_range(name, values[name], known[name].metadata)
+            check_range(known[name], values[name])
     return values
 
 

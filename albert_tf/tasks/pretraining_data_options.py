@@ -9,7 +9,8 @@ from albert_tf.data.pretraining.input_files import stats_file_of
 from albert_tf.data.pretraining.masking import MaskingConfig
 from albert_tf.data.pretraining.segments import SegmentConfig
 from albert_tf.errors import InputError
-from albert_tf.options import check_range, check_ranges, option, select
+from albert_tf.options import check_ranges, option, select
+from albert_tf.options.bounds import Bounds
 from albert_tf.options.models import VocabularyOptions
 from albert_tf.sources import MODEL_NAMES
 from albert_tf.tokenization import WordStartRule, vocab_file_of
@@ -95,7 +96,7 @@ class PretrainingDataOptions(VocabularyOptions, CorpusConfig, SegmentConfig, Mas
         """Raises InputError if the flags alone show a mistake."""
         super().__post_init__()
         check_ranges(self)
-        check_range(name="ngram", value=self.ngram, least=1, most=self.max_seq_length)
+        Bounds(least=1, most=self.max_seq_length).check("ngram", self.ngram)
         if not all(self.input_file or ("",)):
             raise InputError("--input_file: expected at least one file; received none")
         if not self.output_file or "," in self.output_file or self.output_file.endswith("/"):

@@ -6,7 +6,8 @@ from typing import ClassVar, Literal
 from albert_tf.data.pretraining.masking import MaskingConfig
 from albert_tf.data.pretraining.segments import MAX_LENGTH
 from albert_tf.errors import InputError
-from albert_tf.options import check_range, option
+from albert_tf.options import option
+from albert_tf.options.bounds import Bounds
 from albert_tf.options.training import StrategyName
 from albert_tf.tasks.training_options import PAPER_PRETRAINING as PAPER
 from albert_tf.tasks.training_options import (
@@ -103,9 +104,9 @@ class PretrainingOptions(TrainingOptions, MaskingConfig):
 
     def __post_init__(self):
         super().__post_init__()
-        check_range(name="ngram", value=self.ngram, least=1, most=self.max_seq_length or MAX_LENGTH)
+        Bounds(least=1, most=self.max_seq_length or MAX_LENGTH).check("ngram", self.ngram)
         steps = self.num_train_steps or self.recipe_values.num_train_steps
-        check_range(name="decay_steps", value=self.decay_steps, least=1, most=steps)
+        Bounds(least=1, most=steps).check("decay_steps", self.decay_steps)
         if not (self.do_train or self.do_eval):
             raise InputError("expected --do_train, --do_eval or both; received neither")
         if self.do_train and not self.input_file:

@@ -23,7 +23,6 @@ sys.path.insert(0, str(_ROOT))
 from albert_tf import command_line  # noqa: E402
 from albert_tf.options import option_groups  # noqa: E402
 
-_MAX_INT32 = 2**31 - 1  # no upper limit
 _VALUES = {str: "text", int: "integer", float: "number", bool: "boolean", tuple: "list"}
 
 
@@ -73,11 +72,8 @@ def _facts(field: dataclasses.Field, kind: typing.Any) -> Iterator[str]:
         yield "one of " + ", ".join(f"`{value}`" for value in typing.get_args(kind))
     else:
         yield _VALUES[typing.get_origin(kind) or kind]
-    least, most, below = (field.metadata[name] for name in ("least", "most", "below"))
-    if below is not None:
-        yield f"at least {least:,}, less than {below:,}"
-    elif least is not None:
-        yield f"at least {least:,}" if most >= _MAX_INT32 else f"from {least:,} to {most:,}"
+    if bounds := field.metadata["bounds"]:
+        yield bounds.describe()
     if field.default is dataclasses.MISSING:
         yield "required"
     elif field.default is True:
