@@ -1,4 +1,4 @@
-"""Exports trained models: SavedModels, files for LiteRT, OpenVINO and ONNX Runtime, reusable encoders."""
+"""Exports trained models in all forms of `FORMS`, and reusable encoders."""
 
 from albert_tf.export.exporter import export
 from albert_tf.export.reusable import export_reusable

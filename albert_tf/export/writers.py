@@ -26,7 +26,11 @@ Predict = Callable[[Mapping[str, tf.Tensor]], dict[str, tf.Tensor]]
 
 
 class Exported(NamedTuple):
-    """A model to write, and how; see `albert_tf.export.export`."""
+    """A model to write, and how; see `albert_tf.export.export`.
+
+    `variables_by_path(model.weights)` of `albert_tf.checkpoints.tensors` names its weights, which are
+    Keras variables: `.numpy()` is the array of each. What it predicts is `kind.outputs(model(inputs))`.
+    """
 
     model: keras.Model
     kind: Any

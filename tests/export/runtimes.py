@@ -14,7 +14,8 @@ NAMES_THERE = {
     "input_mask": "attention_mask",
     "segment_ids": "token_type_ids",
 }
-_PARITY = "needs the group parity: pip install 'albert-tf[onnx,openvino]'"
+_EXTRAS = ",".join(form for form, facts in FORMS.items() if facts.packages)
+_PARITY = f"needs the group parity: pip install 'albert-tf[{_EXTRAS}]'"
 
 
 @functools.lru_cache(maxsize=4)
@@ -70,6 +71,10 @@ def run_openvino(path, inputs):
     compiled = openvino.Core().compile_model(f"{path}/model.xml", "CPU", config)
     outputs = compiled({name: np.array(values) for name, values in inputs.items()})
     return {output.get_any_name(): outputs[output.get_any_name()] for output in compiled.outputs}
+
+
+# Forms of files that other runtimes run -> what runs them.
+RUN_FORM = {"tflite": run_tflite, "onnx": run_onnx, "openvino": run_openvino}
 
 
 def need(form):

@@ -6,6 +6,7 @@ For ONNX Runtime and OpenVINO these tests need the group parity (`make test-pari
 import numpy as np
 import pytest
 
+from albert_tf.options.export_forms import FORMS
 from tests.export.cpp_client import lines_of_ids, needs_compiler
 from tests.export.kinds import (
     KINDS,
@@ -17,20 +18,16 @@ from tests.export.kinds import (
     make_inputs,
     text_columns,
 )
-from tests.export.runtimes import run_in_session, run_loaded, run_onnx, run_openvino, run_tflite
+from tests.export.runtimes import RUN_FORM, run_in_session, run_loaded
 from tests.helpers import slow_except
 
-RUN = {
-    **{"loaded": run_loaded, "session": run_in_session},
-    **{"tflite": run_tflite, "onnx": run_onnx, "openvino": run_openvino},
-}
+RUN = {"loaded": run_loaded, "session": run_in_session, **RUN_FORM}
 TEXTS_IN_OPENVINO = [kind for kind in OF_TEXTS if kind != "multiple_choice"]
 IDS = [
     (kind, runtime)
     for kind in KINDS
     for runtime in RUN
-    # A choice has no file for LiteRT.
-    if not (kind == "multiple_choice" and runtime == "tflite")
+    if not (kind == "multiple_choice" and runtime in FORMS and "choices" in FORMS[runtime].lacks)
     and not (kind in TEXTS_IN_OPENVINO and runtime == "openvino")
 ]
 FAST = {

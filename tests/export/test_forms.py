@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib
+import re
 import sys
 import tomllib
 import typing
@@ -13,7 +14,7 @@ from ai_edge_litert.interpreter import Interpreter
 
 from albert_tf.errors import StoppedError
 from albert_tf.export.litert import write_tflite
-from albert_tf.options.export_forms import FORMS, Form
+from albert_tf.options.export_forms import FORMS, Form, Weights
 from tests.export.kinds import OF_NAMES, SINGLE_TEXTS, export_kind, make_model
 from tests.helpers import ROOT, random_inputs, refused
 
@@ -85,14 +86,24 @@ def test_path_that_cannot_be_written_is_named(tmp_path, model):
         write_tflite(model, KIND, str(path), None)
 
 
+def forms_with(weights):
+    return " or ".join(form for form, facts in FORMS.items() if weights in facts.weights)
+
+
 @pytest.mark.parametrize(
     ("form", "weights", "message"),
     [
-        ("pickle", None, r"^export_format='pickle': expected Literal\['saved_model', 'tflite', "),
+        ("pickle", None, "^" + re.escape(f"export_format='pickle': expected Literal{[*FORMS]}")),
         ("tflite", "int4", r"^export_weights='int4': expected .*Literal\['float16', 'int8'\]"),
         *(
-            (form, "float16", f"^export_weights=float16: expected .*tflite or onnx; .* {form}$")
-            for form in ("saved_model", "openvino")
+            (
+                form,
+                weights,
+                f"^export_weights={weights}: .*={forms_with(weights)}; received {form}$",
+            )
+            for form, facts in FORMS.items()
+            for weights in typing.get_args(Weights)
+            if weights not in facts.weights
         ),
         ("openvino", "int8", "^export_weights=int8: for OpenVINO, ranges are estimated on ex"),
     ],

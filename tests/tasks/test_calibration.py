@@ -16,12 +16,11 @@ from albert_tf.kinds import Classification, MultipleChoice
 from albert_tf.kinds.registry import read_kind
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.run import run
-from tests.export.runtimes import need, run_onnx, run_openvino, run_tflite
+from tests.export.runtimes import RUN_FORM, need
 from tests.helpers import change_kind
 from tests.tasks.animals import class_rows, make_options, read_table, write_table
 
 COUNT = 120
-RUN = {"tflite": run_tflite, "onnx": run_onnx, "openvino": run_openvino}
 FILES = ("eval_predictions.tsv", "eval_results.json", "best/config.json", "best/model.safetensors")
 
 
@@ -119,7 +118,7 @@ def test_all_roads_have_the_same_probabilities(calibrated, expected, monkeypatch
     assert_same(softmax(model(batch_of(out, texts)).numpy()), probabilities)
 
 
-@pytest.mark.parametrize("form", RUN)
+@pytest.mark.parametrize("form", RUN_FORM)
 def test_files_of_other_runtimes_have_the_same(form, calibrated, expected, tmp_path):
     need(form)
     texts, probabilities = expected
@@ -127,7 +126,7 @@ def test_files_of_other_runtimes_have_the_same(form, calibrated, expected, tmp_p
     run(FineTuningOptions(output_dir=out, export_dir=str(tmp_path), export_format=form))
     inputs = {"text_a": texts} if form == "openvino" else dict(batch_of(out, texts))
     inputs.pop("label_ids", None)
-    received = RUN[form](str(tmp_path / form / "1"), inputs)
+    received = RUN_FORM[form](str(tmp_path / form / "1"), inputs)
     assert_same(received["probabilities"], probabilities)
     # The page in the browser makes probabilities of the logits.
     assert_same(softmax(received["logits"]), probabilities)
