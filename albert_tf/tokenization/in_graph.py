@@ -194,8 +194,8 @@ class GraphWordPieceTokenizer(tf.Module):
     """Returns the ids of a `WordPieceTokenizer`; see `GraphTokenizer` for the interface.
 
     `tf_text.FastBertTokenizer` does the same job, but 5 % of real lines in five languages get other ids
-    from it: it folds case (ß becomes ss, ς becomes σ) and splits words at some control characters. So
-    Python's tables split text into words, and only the words go to TensorFlow Text.
+    from it: it has a rule of case of its own, and splits words at some control characters. So Python's
+    tables split text into words, and only the words go to TensorFlow Text.
     """
 
     def __init__(self, tokenizer: WordPieceTokenizer):

@@ -146,13 +146,17 @@ def sentencepiece_tokenizer(folder: str) -> Tokenize:
     cls_id, sep_id = (processor.piece_to_id(piece) for piece in ("[CLS]", "[SEP]"))
 
     def tokenize(texts: Sequence[str]) -> Inputs:
-        return _pack(processor.encode([_normalize(text) for text in texts]), cls_id, sep_id)
+        return _pack(processor.encode([normalize(text) for text in texts]), cls_id, sep_id)
 
     return tokenize
 
 
-def _normalize(text: str) -> str:
-    """Returns lower-case text without accents, which the vocabulary was made of."""
+def normalize(text: str) -> str:
+    """Returns lower-case text without accents, which the vocabulary was made of.
+
+    `normalize_text` of our package does the same, but other runtimes are used without that package: the
+    memory and the time of its import would count as theirs.
+    """
     decomposed = unicodedata.normalize("NFKD", " ".join(text.split()))
     return "".join(char for char in decomposed if not unicodedata.combining(char)).lower()
 

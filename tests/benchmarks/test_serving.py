@@ -3,6 +3,8 @@ import importlib.util
 import numpy as np
 import pytest
 
+from albert_tf.tokenization.character_tables import characters_of_unicode
+from albert_tf.tokenization.normalization import normalize_text
 from benchmarks.harness import Round
 from benchmarks.serving import __main__ as benchmark
 from benchmarks.serving.__main__ import Difference, Result, compare, measure
@@ -13,6 +15,7 @@ from benchmarks.serving.candidates import (
     OURS,
     VOCABULARY,
     Answers,
+    normalize,
 )
 from tests.export.kinds import VOCAB_SIZE, WORDS, write_vocabulary
 from tests.helpers import tiny_config
@@ -43,6 +46,13 @@ def make_answers(*probabilities):
 def make_result(*seconds_of_rounds):
     rounds = [Round(one, 2 * one, 345.0) for one in seconds_of_rounds]
     return Result((7.5, 1.25), [make_answers(0.1, 0.8)], [0.010, 0.020] * len(rounds), rounds)
+
+
+def test_other_runtimes_get_texts_normalized_by_our_rule():
+    characters = "".join(characters_of_unicode()).encode("utf-8", "ignore").decode()
+    blocks = (characters[start : start + 256] for start in range(0, len(characters), 256))
+    for text in ["  ΟΔΟΣ ΣΟΦΟΣ, ΑΣ'Α\n", *blocks]:
+        assert normalize(text) == normalize_text(text, lower_case=True)
 
 
 def test_missed_goals_are_named():
