@@ -7,6 +7,7 @@ import runpy
 
 import albert_tf
 from albert_tf.data.fine_tuning.tables import TABLE_FORMATS, table_format_names
+from albert_tf.data.fine_tuning.task_table import TASKS
 from albert_tf.options.export_forms import FORMS
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.optimizers import OPTIMIZERS
@@ -50,6 +51,16 @@ def test_the_formats_of_tables_are_those_that_are_read():
         (row,) = re.findall(rf"^\| {re.escape(suffixes)}(?:, or .*)? \| .* \|$", page, re.MULTILINE)
         assert (f"pip install 'albert-tf[{one.extra}]'" in row) == (one.extra is not None)
     assert f"({table_format_names()})" in (ROOT / "README.md").read_text()
+
+
+def test_the_page_lists_the_tasks_and_their_submissions():
+    page = (ROOT / "docs" / "fine_tuning.md").read_text()
+    for task in TASKS.values():
+        if not task.sets:
+            continue
+        (row,) = re.findall(rf"^\| {task.name} \|.*$", page, re.MULTILINE | re.IGNORECASE)
+        files = [f"`{submission.file}`" for submission in task.submissions.values()]
+        assert row.endswith(f" | {', '.join(files)} |")
 
 
 def test_the_page_lists_the_forms_of_exported_models():

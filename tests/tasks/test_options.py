@@ -142,7 +142,12 @@ LINES = {"input_file": "-", "output_file": "x.npy"}
         (OWN, {"export_format": "tflite"}, "--export_format=tflite: expected --export_dir"),
         (OWN, {"export_dir": "out[1]"}, r"--export_dir: out\[1\]: TensorFlow takes '\['"),
         (OWN, {"recipe": "paper"}, "--recipe=paper: has no row for --task_name=classification"),
-        (OWN, {"data_source": "tfds", **NO_FILES}, "--data_source=tfds: TensorFlow Datasets has n"),
+        (
+            OWN,
+            {"data_source": "tfds", **NO_FILES},
+            "--data_source=tfds: received --task_name=classification; expected --data_source=files, or "
+            "--task_name=cola, sst-2, .*, wic, race, squad$",
+        ),
         (OWN, {**COLA, "task_name": "ax"}, "--task_name=ax: has no train set, but test; the mode"),
         (OWN, {"task_name": "embedding", "dev_file": None}, "--task_name=emb.*: expected --d"),
         (

@@ -66,6 +66,11 @@ class Columns:
     # Accept empty texts, and skip incomplete rows, as the original does for QQP, whose published files
     # have some. In a test set no row is skipped, since the leaderboard expects all of them.
     broken_rows: bool = False
+    # Columns whose texts stand before the first text, with a colon after each; a word that a question is
+    # about, say.
+    prefixes: tuple[str, ...] = ()
+    # Label in the file, a number or truth value as a CSV file has it -> its name, if that is another.
+    spellings: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def in_header(self) -> bool:
@@ -91,6 +96,11 @@ class MultiLabels:
 
 # The labels that exist: names, scores, or None for names that are not known yet.
 Labels = Sequence[str] | ScoreRange | MultiLabels | None
+
+
+def first_text(texts: Sequence[str]) -> str:
+    """Returns the texts of `prefixes` and the first text as one."""
+    return ": ".join(texts)
 
 
 def read_glue_table(path: str, columns: Columns) -> Table:
@@ -128,11 +138,11 @@ def make_examples(
         if columns.label is not None:
             cell = row[positions["label"]]
             if not (cell is None and split == "test"):
-                label = _read_label(place, cell, labels)
+                label = _read_label(place, columns.spellings.get(str(cell), cell), labels)
         examples.append(
             Example(
                 guid=texts.get("guid", f"{split}-{number - first}"),
-                text_a=texts["text_a"],
+                text_a=first_text([texts[name] for name in (*columns.prefixes, "text_a")]),
                 text_b=texts.get("text_b"),
                 label=label,
                 choices=tuple(texts[name] for name in columns.choices),
@@ -186,10 +196,10 @@ def hold_out(
 
 
 def _find_positions(table: Table, columns: Columns) -> dict[str, int]:
-    """Returns the positions of the columns in a row, by field of `Example` or name of a choice."""
+    """Returns the positions of a row's columns, by field of `Example`, or name of prefix or choice."""
     named = {field: getattr(columns, field) for field in ("guid", "text_a", "text_b", "label")}
     found = {field: column for field, column in named.items() if column is not None}
-    found |= {name: name for name in columns.choices}
+    found |= {name: name for name in (*columns.prefixes, *columns.choices)}
     if not columns.in_header:
         width, expected = len(table.rows[0]), max(found.values()) + 1
         if width < expected:
@@ -202,8 +212,8 @@ def _find_positions(table: Table, columns: Columns) -> dict[str, int]:
             raise InputError(f"{table.name}: received {count} columns '{name}', expected one")
         if not count:
             raise InputError(
-                f"{table.name}: no column '{name}', but {quote_names(table.columns)}; expected a header "
-                f"row with {quote_names(list(found.values()))}"
+                f"{table.name}: no column '{name}', but {quote_names(table.columns)}; expected "
+                f"{table.names_in} {quote_names(list(found.values()))}"
             )
     return {field: table.columns.index(name) for field, name in found.items()}
 
@@ -214,7 +224,7 @@ def _read_text(place: str, cell: Any) -> str:
 
 def _empty_texts(values: Mapping[str, str], columns: Columns) -> list[str]:
     """Returns the names of the texts that a row needs and lacks."""
-    required = () if columns.broken_rows else ("text_a", *columns.choices)
+    required = () if columns.broken_rows else (*columns.prefixes, "text_a", *columns.choices)
     return [name for name in required if not values[name].strip()]
 
 

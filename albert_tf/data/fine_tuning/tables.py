@@ -46,6 +46,7 @@ class Table:
     rows: Sequence[Sequence[Any]]  # of text or, of typed sources, anything else, `None` for none
     numbers: Sequence[int]  # of the rows, as messages and ids have them
     unit: str = "line"  # what the numbers count: `line`, `row`, or nothing for places in a list
+    names_in: str = "columns"  # what has the names of columns, for messages
     names: ColumnNames = dataclasses.field(default_factory=ColumnNames)
 
     @classmethod
@@ -129,7 +130,7 @@ def _fields_table(
             )
     numbers, values = zip(*rows, strict=True)
     names = tuple("" if name is None else str(name).strip() for name in header)
-    return Table(name=path, columns=names, rows=values, numbers=numbers, unit=unit)
+    return Table(path, names, rows=values, numbers=numbers, unit=unit, names_in="a header row with")
 
 
 def _read_path(path: str) -> Table:
@@ -154,15 +155,15 @@ def _read_json(path: str, content: Iterable[bytes]) -> Table:
     if first[1].lstrip().startswith("["):
         text = "\n".join(line for _, line in lines)
         values = files.parse_json(text, path, expected=_JSON_LAYOUT)
-        return _mappings_table(name=path, values=values, numbers=range(len(values)), unit="")
-    filled = [(number, line) for number, line in lines if line.strip()]
-    values = [
-        files.parse_json(text=line, path=path, line=number, expected=_JSON_LAYOUT)
-        for number, line in filled
-    ]
-    return _mappings_table(
-        name=path, values=values, numbers=[number for number, _ in filled], unit="line"
-    )
+        table = _mappings_table(name=path, values=values, numbers=range(len(values)), unit="")
+    else:
+        filled = {number: line for number, line in lines if line.strip()}
+        values = [
+            files.parse_json(text=line, path=path, line=number, expected=_JSON_LAYOUT)
+            for number, line in filled.items()
+        ]
+        table = _mappings_table(name=path, values=values, numbers=[*filled], unit="line")
+    return dataclasses.replace(table, names_in="objects with")
 
 
 def _read_csv(path: str, content: Iterable[bytes]) -> Table:

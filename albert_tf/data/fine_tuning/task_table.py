@@ -1,4 +1,4 @@
-"""The table of all fine-tuning tasks: those of GLUE, RACE, SQuAD, and the user's own.
+"""The table of all fine-tuning tasks: those of GLUE and SuperGLUE, RACE, SQuAD, and the user's own.
 
 The GLUE tasks differ only in file names, columns and labels, in their original files and in TensorFlow
 Datasets.
@@ -6,6 +6,7 @@ Datasets.
 
 import dataclasses
 import difflib
+import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
@@ -25,6 +26,11 @@ from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.errors import InputError
 
 
+def read_original_table(path: str, columns: Columns) -> Table:
+    """Reads a file as its suffix says; quotes of a `.tsv` have no meaning, as in GLUE's."""
+    return read_glue_table(path, columns) if path.endswith(".tsv") else Table.read(path)
+
+
 @dataclasses.dataclass(frozen=True)
 class TaskFile:
     """A set in one file, with its name below the data folder.
@@ -32,13 +38,12 @@ class TaskFile:
     Attributes:
         file: the name, e.g. `RTE/dev.tsv`.
         columns: the columns of texts and labels.
-        read_table: makes a table with these columns of the path of the file; by default of values between
-            tabs, without quotes. `Table.read` reads all other formats of tables.
+        read_table: makes a table with these columns of the path of the file, if that is none of ours.
     """
 
     file: str
     columns: Columns
-    read_table: Callable[[str, Columns], Table] = read_glue_table
+    read_table: Callable[[str, Columns], Table] = read_original_table
 
     def read(self, data_dir: str, split: str, labels: Labels) -> list[Example]:
         """Reads the file."""
@@ -61,6 +66,15 @@ def write_glue_answers(guids: Sequence[str], answers: Sequence[str]) -> str:
     """Returns the file that GLUE's leaderboard expects."""
     pairs = zip(guids, answers, strict=True)
     return to_tsv({"index": guid, "prediction": answer} for guid, answer in pairs)
+
+
+def write_superglue_answers(guids: Sequence[str], answers: Sequence[str]) -> str:
+    """Returns the file that SuperGLUE's leaderboard expects: an object per line, with a number as id."""
+    rows = (
+        {"idx": int(guid) if guid.isdecimal() else guid, "label": answer}
+        for guid, answer in zip(guids, answers, strict=True)
+    )
+    return "".join(json.dumps(row) + "\n" for row in rows)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,16 +148,35 @@ def _glue_task(
     return Task(**row | differing)
 
 
+def _superglue_task(folder: str, columns: Mapping[str, Columns], **differing: Any) -> Task:
+    """Returns a row for a task with an object per line in a file per split; else as `_glue_task`.
+
+    TensorFlow Datasets has the same columns.
+    """
+    row: dict[str, Any] = {
+        "name": folder.lower(),
+        "sets": {
+            split: {"": TaskFile(f"{folder}/{file}.jsonl", columns[split])}
+            for split, file in {"train": "train", "dev": "val", "test": "test"}.items()
+        },
+        "tfds": TfdsSource((f"super_glue/{folder.lower()}",), columns=columns["train"]),
+        "submissions": {"": Submission(f"{folder}.jsonl", write_superglue_answers)},
+    }
+    return Task(**row | differing)
+
+
 def _columns(
     text_a: str,
     text_b: str | None = None,
     label: str = "label",
     guid: str = "index",
     has_ids: bool = True,
+    **others: Any,
 ) -> dict[str, Columns]:
     """Returns the columns of a task whose test file has no label, but ids even without `has_ids`."""
-    labelled = Columns(text_a, text_b, label=label, guid=guid if has_ids else None)
-    return {"train": labelled, "dev": labelled, "test": Columns(text_a, text_b, guid=guid)}
+    test = Columns(text_a, text_b, guid=guid, **others)
+    labelled = dataclasses.replace(test, label=label, guid=guid if has_ids else None)
+    return {"train": labelled, "dev": labelled, "test": test}
 
 
 _COLA = Columns(text_a=3, label=1)
@@ -153,6 +186,7 @@ _MNLI = _columns("sentence1", "sentence2", label="gold_label")
 _MNLI_SETS = {"train": ("",), "dev": ("matched", "mismatched"), "test": ("matched", "mismatched")}
 _ENTAILMENT = ("entailment", "not_entailment")
 _INFERENCE = ("contradiction", "entailment", "neutral")
+_TRUTH = {"False": "false", "True": "true"}
 
 GLUE_TASKS = (
     _glue_task(
@@ -216,6 +250,15 @@ GLUE_TASKS = (
     ),
 )
 
+SUPERGLUE_TASKS = (
+    # Whether a word means the same in two sentences.
+    _superglue_task(
+        "WiC",
+        _columns("sentence1", "sentence2", guid="idx", prefixes=("word",), spellings=_TRUTH),
+        labels=tuple(_TRUTH.values()),
+    ),
+)
+
 RACE_TASK = Task(
     name="race",
     kind="multiple_choice",
@@ -233,7 +276,9 @@ SQUAD_TASK = Task(
 OWN_TASK = Task(name="classification")
 
 TASKS: Mapping[str, Task] = {
-    **{task.name: task for task in (*GLUE_TASKS, RACE_TASK, SQUAD_TASK, OWN_TASK)},
+    **{
+        task.name: task for task in (*GLUE_TASKS, *SUPERGLUE_TASKS, RACE_TASK, SQUAD_TASK, OWN_TASK)
+    },
     SQUAD_TASK.kind: SQUAD_TASK,
 }
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from albert_tf import files
 from albert_tf.data.fine_tuning.cells import decode
-from albert_tf.data.fine_tuning.examples import Columns, Example, check_label
+from albert_tf.data.fine_tuning.examples import Columns, Example, check_label, first_text
 from albert_tf.data.fine_tuning.race import examples_of_article, natural_key
 from albert_tf.data.fine_tuning.task_table import Task
 from albert_tf.errors import InputError, name_place
@@ -118,13 +118,16 @@ def _example(
     label = None
     if split != "test":
         label = str(record[columns.label])
-        names = getattr(features[columns.label], "names", ())
+        names = [
+            columns.spellings.get(name, name)
+            for name in getattr(features[columns.label], "names", ())
+        ]
         if isinstance(task.labels, tuple) and set(names) == set(task.labels):
             label = names[record[columns.label]]
         check_label(place, label, task.labels)
     return Example(
         guid=str(record[columns.guid]),
-        text_a=record[columns.text_a],
+        text_a=first_text([record[name] for name in (*columns.prefixes, columns.text_a)]),
         text_b=None if columns.text_b is None else record[columns.text_b],
         label=label,
     )

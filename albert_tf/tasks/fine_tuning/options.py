@@ -37,6 +37,9 @@ _WISHES = ("do_train", "do_eval", "do_predict", "export_dir")
 # Parts of an encoder that `--trainable` names.
 _ENCODER_PARTS = ("embedding", "blocks", "pooler")
 _OWN_FILES = ("train_file", "dev_file", "test_file")
+# The tasks with original files, and those in TensorFlow Datasets.
+_WITH_FILES = [task.name for task in TASKS.values() if task.sets]
+_WITH_TFDS = dict.fromkeys(task.name for task in TASKS.values() if task.tfds)
 
 # What `choices.py` adds last, where no other source says it.
 DEFAULT_VALUES = {"do_lower_case": True, "classifier_dropout": 0.1, "warmup_proportion": 0.1}
@@ -74,7 +77,9 @@ class FineTuningOptions(KindOptions, ColumnNames, ExportOptions, TrainingOptions
         None,
     )
     data_dir: str | None = option(
-        "Folder of the GLUE tasks, of RACE, or of TensorFlow Datasets.", None
+        f"Folder above the files of a --task_name with files of its own ({', '.join(_WITH_FILES)}), or "
+        "that of TensorFlow Datasets.",
+        None,
     )
     data_source: Literal["files", "tfds"] = option(
         "Read files in the original format, or TensorFlow Datasets.", "files"
@@ -277,7 +282,10 @@ class FineTuningOptions(KindOptions, ColumnNames, ExportOptions, TrainingOptions
         if self.race_level != "all" and task.name != RACE_TASK.name:
             raise InputError(f"--race_level={self.race_level}: expected --task_name=race")
         if is_tfds and not task.tfds:
-            raise InputError(f"--data_source=tfds: TensorFlow Datasets has no {name}")
+            raise InputError(
+                f"--data_source=tfds: received {name}; expected --data_source=files, or "
+                f"--task_name={', '.join(_WITH_TFDS)}"
+            )
         for column in dataclasses.fields(ColumnNames):
             if (task.sets or is_tfds) and getattr(self, column.name):
                 raise InputError(f"--{column.name}: {name} has columns of its own")

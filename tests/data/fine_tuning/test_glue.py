@@ -1,12 +1,11 @@
-import dataclasses
 import hashlib
 import json
 
 import pytest
 
-from albert_tf.data.fine_tuning.examples import Columns, Example, ScoreRange
+from albert_tf.data.fine_tuning.examples import Example, ScoreRange, make_examples
 from albert_tf.data.fine_tuning.tables import Table
-from albert_tf.data.fine_tuning.task_table import TASKS, Submission, Task, TaskFile, find_task
+from albert_tf.data.fine_tuning.task_table import TASKS, find_task
 from albert_tf.evaluation.metrics import METRICS
 from albert_tf.kinds import KINDS
 from albert_tf.tasks.fine_tuning.predictions import write_submission
@@ -102,42 +101,58 @@ def test_incomplete_rows_of_qqp_are_skipped_unless_a_test_set_has_them(tmp_path,
         read("qqp", tmp_path, "test")
 
 
-def read_word_in_context(path, columns):
-    """The word stands before the first sentence, as a model reads two texts."""
-    table = Table.read(path)
-    word, first = map(table.columns.index, ("word", columns.text_a))
-    rows = [list(row) for row in table.rows]
-    for row in rows:
-        row[first] = f"{row[word]}: {row[first]}"
-    return dataclasses.replace(table, rows=rows)
+WIC = {"word": "bank", "sentence1": "A river bank.", "sentence2": "A big bank.", "idx": 3}
 
 
-def test_a_row_of_the_table_holds_for_other_formats(tmp_path, monkeypatch):
-    def wic_file(name, **label):
-        columns = Columns("sentence1", "sentence2", guid="idx", **label)
-        return {"": TaskFile(f"WiC/{name}.jsonl", columns, read_word_in_context)}
+def write_wic(folder, name, *rows):
+    write(folder, f"WiC/{name}.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
 
-    def write_answers(guids, answers):
-        pairs = zip(guids, answers, strict=True)
-        return "".join(f'{{"idx": {guid}, "label": {name.lower()}}}\n' for guid, name in pairs)
 
-    wic = Task(
-        name="wic",
-        labels=("False", "True"),
-        sets={"dev": wic_file("val", label="label"), "test": wic_file("test")},
-        submissions={"": Submission("WiC.jsonl", write_answers)},
-    )
-    monkeypatch.setitem(TASKS, "wic", wic)
-    row = {"word": "bank", "sentence1": "A river bank.", "sentence2": "A big bank.", "idx": 3}
-    write(tmp_path, "WiC/val.jsonl", json.dumps({**row, "label": False}))
-    write(tmp_path, "WiC/test.jsonl", json.dumps(row))
+def test_json_lines_of_wic_and_its_submission(tmp_path):
+    write_wic(tmp_path, "val", {**WIC, "label": False}, {**WIC, "label": True})
+    write_wic(tmp_path, "test", WIC)
     texts = ("3", "bank: A river bank.", "A big bank.")
-    assert read("WiC", tmp_path, "dev") == [Example(*texts, "False")]
+    expected = [Example(*texts, "false"), Example(*texts, "true")]
+    assert read("WiC", tmp_path, "dev") == expected
     (example,) = read("WiC", tmp_path, "test")
     assert example == Example(*texts)
-    path = write_submission(str(tmp_path), find_task("wic"), "", [example], ["True"])
+    path = write_submission(str(tmp_path), find_task("wic"), "", [example], ["true"])
     assert path == f"{tmp_path}/WiC.jsonl"
-    assert (tmp_path / "WiC.jsonl").read_text() == '{"idx": 3, "label": true}\n'
+    assert (tmp_path / "WiC.jsonl").read_text() == '{"idx": 3, "label": "true"}\n'
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"label": 2}, ", line 2: unknown label '2'; expected 'false', 'true'$"),
+        ({"label": None}, ", line 2: the label is missing"),
+        ({"word": " "}, ", line 2: the word is empty$"),
+        ({"word": ["bank"]}, ", line 2: received list in place of a text$"),
+        ({"sentence1": ""}, ", line 2: the text is empty$"),
+    ],
+)
+def test_rows_of_json_lines_are_checked(tmp_path, row, message):
+    write_wic(tmp_path, "val", {**WIC, "label": True}, {**WIC, "label": True, **row})
+    with refused(f"^{tmp_path}/WiC/val.jsonl{message}"):
+        read("wic", tmp_path, "dev")
+
+
+def test_a_missing_column_is_named_in_the_words_of_the_format(tmp_path):
+    row = {name: value for name, value in WIC.items() if name != "word"}
+    write_wic(tmp_path, "test", row)
+    columns = "no column 'word', but 'sentence1', 'sentence2', 'idx'; expected"
+    with refused(
+        f"^{tmp_path}/WiC/test.jsonl: {columns} objects with 'idx', 'sentence1', .*'word'$"
+    ):
+        read("wic", tmp_path, "test")
+    write(tmp_path, "RTE/test.tsv", "index\tsentence1\n3\tIt rains.\n")
+    with refused("expected a header row with 'index', 'sentence1', 'sentence2'$"):
+        read("rte", tmp_path, "test")
+    table = Table.read([row])
+    with refused(
+        "^data: no column 'word', .*; expected columns 'idx', 'sentence1', 'sentence2', 'word'$"
+    ):
+        make_examples(table, find_task("wic").sets["test"][""].columns, "test")
 
 
 @pytest.mark.parametrize("score", ["nan", "inf", "high", "5.1", "-1"])

@@ -9,7 +9,7 @@ from albert_tf.data.fine_tuning.race import examples_of_article
 from albert_tf.data.fine_tuning.task_table import find_task, select_level
 from albert_tf.data.fine_tuning.tfds import read_tfds
 from albert_tf.errors import InputError
-from tests.data.fine_tuning.test_glue import read
+from tests.data.fine_tuning.test_glue import WIC, read, write_wic
 from tests.data.race_folder import make_article
 from tests.data.tfds_folder import glue_records, write_tfds
 from tests.helpers import refused, shared_path
@@ -57,6 +57,19 @@ def test_sets_and_label_names_of_mnli(tmp_path):
     for name, of_set in sets.items():
         labels = [row.label for row in read_tfds(task, "dev", name, str(tmp_path))]
         assert labels == [row.label for row in of_set]
+
+
+def test_words_and_truth_values_of_wic(tmp_path):
+    rows = [{**WIC, "idx": number, "label": number != 1} for number in range(3)]
+    write_wic(tmp_path, "val", *rows)
+    write_wic(tmp_path, "test", *({**row, "label": None} for row in rows))
+    places = dict.fromkeys(("start1", "start2", "end1", "end2"), 0)
+    records = [{**row, **places, "label": int(row["label"])} for row in rows]
+    tests = [{**record, "label": -1} for record in records]
+    write_tfds("super_glue/wic", tmp_path, {"validation": records, "test": tests})
+    for split in ("dev", "test"):
+        expected = read("wic", tmp_path, split)
+        assert read_tfds(find_task("wic"), split, "", str(tmp_path)) == expected
 
 
 def test_articles_of_race(tmp_path):
