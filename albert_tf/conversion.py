@@ -153,7 +153,7 @@ def replace_kind(folder: str, kind: Any) -> bool:
     Returns whether the weights have changed, as they take up a part of the kind: see `Kind.stored`.
     """
     current = folders.current_folder(folder)
-    if kind.stored({})[0] == kind:
+    if kind.as_stored == kind:
         replace_own(current, kind=kind.to_dict())
         return False
     kind, tensors = kind.stored(read_tensors(os.path.join(current, WEIGHTS_FILE)))

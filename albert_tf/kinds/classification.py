@@ -25,9 +25,9 @@ from albert_tf.evaluation.calibration import (
     with_temperature,
 )
 from albert_tf.evaluation.metrics import compute_metrics, confusion_matrix, is_collapsed
-from albert_tf.kinds.kind import Kind, Quality
+from albert_tf.kinds.kind import Kind, Quality, of_weights
 from albert_tf.kinds.registry import register
-from albert_tf.kinds.text_kind import LongTextKind
+from albert_tf.kinds.text_kind import LongTextKind, change_head
 from albert_tf.losses import ClassificationLoss, RegressionLoss, batch_loss
 from albert_tf.options.kinds import ClassificationFlags
 
@@ -60,15 +60,14 @@ class Classification(ClassificationFlags, LongTextKind):
 
     name: ClassVar = "classification"
     Result: ClassVar = Classes
-    of_weights: ClassVar = ("temperature", "head_temperature")
 
     metrics: tuple[str, ...] = ("accuracy",)
     # What each label counts in the loss, 1 on average; empty for 1 each.
     weights: tuple[float, ...] = ()
     # Divisor of the logits for probabilities that are true on the dev set, and the one that the stored
     # head has been divided by already.
-    temperature: float = 1.0
-    head_temperature: float = 1.0
+    temperature: float = of_weights(1.0)
+    head_temperature: float = of_weights(1.0)
 
     @property
     def loss(self) -> ClassificationLoss:
@@ -107,10 +106,10 @@ class Classification(ClassificationFlags, LongTextKind):
         With a temperature there is also the error of the probabilities before it.
         """
         ids = label_ids(examples, self.labels)
-        probabilities = self._probabilities(predictions)
+        found = self.interpretation(tf.constant(predictions))
+        probabilities = found["probabilities"].numpy()
         predicted = probabilities.argmax(axis=-1)
-        logits = predictions / self.temperature
-        loss = float(batch_loss(ClassificationLoss(), {"label_ids": ids}, logits))
+        loss = float(batch_loss(ClassificationLoss(), {"label_ids": ids}, found["logits"]))
         errors = {"calibration_error": calibration_error(ids, probabilities)}
         if self._whole_temperature != 1:
             before = with_temperature(probabilities, 1 / self._whole_temperature)
@@ -123,9 +122,6 @@ class Classification(ClassificationFlags, LongTextKind):
     def _whole_temperature(self) -> float:
         return self.temperature * self.head_temperature
 
-    def _probabilities(self, predictions: np.ndarray) -> np.ndarray:
-        return self.interpretation(tf.constant(predictions))["probabilities"].numpy()
-
     def calibrate(self, examples: Sequence[Example], predictions: np.ndarray) -> tuple[Self, str]:
         """Returns the kind with the temperature of the lowest cross-entropy (Guo et al. 2017)."""
         ids, count = label_ids(examples, self.labels), len(examples)
@@ -135,7 +131,7 @@ class Classification(ClassificationFlags, LongTextKind):
         if len(np.unique(ids)) < 2:
             return self, f"{stays}all dev rows have the same label"
         # Of the probabilities, since a subclass may make others of the logits.
-        factor = fit_temperature(ids, log_probabilities(self._probabilities(predictions)))
+        factor = fit_temperature(ids, log_probabilities(self.probabilities(predictions)))
         if factor is None:
             return self, f"{stays}no other is the best on the dev set, where all may be right"
         kind = self
@@ -152,10 +148,12 @@ class Classification(ClassificationFlags, LongTextKind):
         methods = type(self).logits, type(self).interpretation
         if self.temperature == 1 or methods != (Kind.logits, Classification.interpretation):
             return self, tensors
-        names = {"classifier.weight", "classifier.bias"} & tensors.keys()
-        head = {name: tensors[name] / self.temperature for name in names}
         kind = dataclasses.replace(self, temperature=1.0, head_temperature=self._whole_temperature)
-        return kind, {**tensors, **head}
+        return kind, change_head(
+            tensors,
+            weight=lambda x: x / self.temperature,
+            bias=lambda x: x / self.temperature,
+        )
 
     def interpretation(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
         """Maps logits (B, k) to `logits`, `probabilities` (B, k) and `label` (B,)."""
@@ -206,11 +204,12 @@ class Regression(LongTextKind):
 
     def stored(self, tensors: dict[str, np.ndarray]) -> tuple[Self, dict[str, np.ndarray]]:
         """Returns the kind and the tensors of the model whose outputs are the scores themselves."""
-        offsets = {"classifier.weight": 0.0, "classifier.bias": self.offset}
-        head = {
-            name: tensors[name] * self.scale + offsets[name] for name in offsets.keys() & tensors
-        }
-        return dataclasses.replace(self, offset=0.0, scale=1.0), {**tensors, **head}
+        kind = dataclasses.replace(self, offset=0.0, scale=1.0)
+        return kind, change_head(
+            tensors,
+            weight=lambda x: x * self.scale,
+            bias=lambda x: x * self.scale + self.offset,
+        )
 
     def measure(self, examples: Sequence[Example], predictions: np.ndarray) -> Quality:
         """Also measures the root of the mean squared error, and that error as the loss."""

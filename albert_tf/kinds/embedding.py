@@ -18,7 +18,8 @@ from albert_tf.data.fine_tuning.features import (
 from albert_tf.data.fine_tuning.opened_tables import account_for_texts, open_table
 from albert_tf.errors import InputError
 from albert_tf.evaluation.metrics import compute_metrics
-from albert_tf.kinds.kind import Quality, check_fields, rows_of
+from albert_tf.kinds.given_texts import check_fields, rows_of
+from albert_tf.kinds.kind import Quality
 from albert_tf.kinds.registry import register
 from albert_tf.kinds.text_kind import TextKind
 from albert_tf.losses import ContrastiveLoss

@@ -1,6 +1,36 @@
 """The interface of a kind of task: all that differs between classes, scores, spans, answers and so on.
 
-Runs, trained folders, `albert_tf.load` and the exporter work with any kind.
+Runs, trained folders, `albert_tf.load` and the exporter work with any kind. A method that decides
+something returns a changed kind. A run calls these methods in this order; a row has the methods, the
+module that calls them, and what becomes of what they return.
+
+    read            tasks/fine_tuning/data.py         examples of a split: `fit_labels`, `encode`
+    fit_labels      tasks/fine_tuning/data.py         the kind that all other rows use
+    encode          tasks/fine_tuning/data.py         ids (n, S) and labels: batches
+    make_model      tasks/fine_tuning/model.py        the model, which maps a batch to outputs
+    loss            tasks/fine_tuning/model.py        of labels and outputs of a batch: updates
+    decode          tasks/fine_tuning/predictions.py  predictions of n examples, for the rows below
+    fit             tasks/fine_tuning/training.py     in each evaluation: a kind for `measure` alone
+    measure         tasks/fine_tuning/predictions.py  metrics, of which the first chooses `best/`
+    stored          conversion.py                     with each new `best/`: its config, its weights
+    fit, calibrate  tasks/fine_tuning/run.py          after the training: `stored` in `best/` again
+    answers         tasks/fine_tuning/predictions.py  columns of tables, keys of JSON
+    result          tasks/loaded.py                   what `predict` returns
+    outputs         export/saved_models.py            what an exported model returns, in each form
+    read_outputs    tasks/loading.py                  of an exported model: outputs for `decode`
+    predict_texts   export/saved_models.py            what one that takes texts returns
+
+**The numbers of a prediction.** On every road `logits` maps outputs to logits, and `interpretation`
+logits to labels, probabilities and scores: in `measure`, `answers` and `result`, and in the graphs of
+`outputs`. So a number that a dev set decides is
+
+1. a field that is declared with `of_weights`, whose default changes nothing;
+2. used in `interpretation`, and nowhere else;
+3. decided by `fit`, if it counts in the choice of the best weights, or for these alone by `calibrate`;
+4. taken up by `stored`, if other weights of the head have the same effect, for others who read `best/`.
+   Its field then has the default again, and another one notes what the weights have taken up.
+
+`config.json` of `best/` has all fields. Later runs and `albert_tf.load` read the kind from there.
 """
 
 import abc
@@ -25,8 +55,19 @@ from albert_tf.options import check_types, option
 from albert_tf.tokenization import Tokenizer
 from albert_tf.training.evaluator import Loss
 
+# Mark of the fields of `of_weights`.
+_OF_WEIGHTS = "of_weights"
+
 # Rows of features, int (B,), and what the model returns for them; a last batch may have more rows.
 Batches = Iterable[tuple[np.ndarray, Any]]
+
+
+def of_weights(default: Any) -> Any:
+    """Declares a field that belongs to the weights of a trained folder, not to a run.
+
+    `calibrate` decides it. An evaluation keeps that of the folder, whatever the options are.
+    """
+    return dataclasses.field(default=default, metadata={_OF_WEIGHTS: True})
 
 
 class Quality(NamedTuple):
@@ -65,8 +106,6 @@ class Kind(abc.ABC):
     finds_spans: ClassVar[bool] = False
     base_learning_rate: ClassVar[float] = 2e-5  # of ALBERT-base (the paper's table 14)
     num_choices: ClassVar[int | None] = None  # C, if an example is C sequences
-    # Fields that belong to the weights of a trained folder, not to a run: those of `calibrate`.
-    of_weights: ClassVar[tuple[str, ...]] = ()
     # Name of what the model returns among the outputs of the exported model; see `outputs`.
     output_name: ClassVar[str] = "logits"
     num_segments: ClassVar[int] = 1  # 2 if a sequence has a second text, which is segment 1
@@ -164,16 +203,27 @@ class Kind(abc.ABC):
     def calibrate(self, examples: Sequence[Any], predictions: Any) -> tuple[Self, str]:
         """Returns the kind with what makes probabilities true on a dev set, and a line about it, if any.
 
-        Once, after the training: no prediction changes but for its probabilities.
+        It is called once, with the best weights. The metrics of the evaluations in training are without
+        it, and so is the choice of these weights.
         """
         return self, ""
 
     def stored(self, tensors: dict[str, np.ndarray]) -> tuple[Self, dict[str, np.ndarray]]:
         """Returns the kind and the tensors to store, given some of a trained model's.
 
-        Tensors have Hugging Face's names.
+        Tensors have Hugging Face's names. The kind does not depend on which are given.
         """
         return self, tensors
+
+    @property
+    def as_stored(self) -> Self:
+        """The kind of the weights as they are stored."""
+        return self.stored({})[0]
+
+    def with_weights_of(self, trained: Self) -> Self:
+        """Returns the kind with the fields of `of_weights` of that of a trained folder."""
+        fields = (field for field in dataclasses.fields(self) if _OF_WEIGHTS in field.metadata)
+        return dataclasses.replace(self, **{x.name: getattr(trained, x.name) for x in fields})
 
     @property
     def label_names(self) -> tuple[str, ...]:
@@ -241,6 +291,10 @@ class Kind(abc.ABC):
         """
         return {}
 
+    def probabilities(self, logits: np.ndarray) -> np.ndarray:
+        """Returns the probabilities of the interpretation of logits, float32 (..., k) each."""
+        return self.interpretation(tf.constant(logits))["probabilities"].numpy()
+
     def outputs(self, outputs: Any) -> dict[str, tf.Tensor]:
         """Maps what the model returns to what the exported model returns.
 
@@ -291,39 +345,3 @@ def open_source(
     if not isinstance(opened, Table):
         return opened
     return open_table(recall_columns(opened, split, columns), split)
-
-
-def check_fields(fields: Sequence[str], least: int, most: int, expected: str) -> None:
-    """Raises an `InputError` if a line begins with an empty field, or has too many or too few fields."""
-    if not fields[0].strip():
-        raise InputError("the text is empty")
-    if not least <= len(fields) <= most:
-        raise InputError(f"received {len(fields)} texts; expected {expected}")
-
-
-def as_texts(name: str, texts: Any) -> list[str]:
-    """Returns an argument as a list: one string, or a list, tuple, array or pandas Series of strings."""
-    if isinstance(texts, str):
-        return [texts]
-    # The elements of a DataFrame are the names of its columns; an array of shape () has none.
-    is_list = hasattr(texts, "__len__") and not hasattr(texts, "columns")
-    is_list = is_list and getattr(texts, "shape", None) != ()
-    if isinstance(texts, bytes | Mapping | set) or not is_list:
-        raise InputError(
-            f"{name}: expected a string or a list of strings; received {type(texts).__name__}"
-        )
-    for number, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise InputError(f"{name}[{number}]: expected a string; received {type(text).__name__}")
-    return list(texts)
-
-
-def rows_of(**texts: Any) -> list[tuple[str, ...]]:
-    """Returns the rows of columns of texts."""
-    columns = [as_texts(*column) for column in texts.items()]
-    counts = [len(column) for column in columns]
-    if len(set(counts)) > 1:
-        raise InputError(
-            f"expected as many of {' and '.join(texts)}; received {' and '.join(map(str, counts))}"
-        )
-    return list(zip(*columns, strict=True))

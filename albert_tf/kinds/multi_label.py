@@ -85,16 +85,13 @@ class MultiLabel(LongTextKind):
     def fit(self, examples: Sequence[Example], predictions: np.ndarray) -> Self:
         """Returns the kind with the thresholds of the highest F1."""
         ids = label_ids(examples, self.accepted_labels)
-        chosen = choose_thresholds(ids, self._probabilities(predictions))
+        chosen = choose_thresholds(ids, self.probabilities(predictions))
         return dataclasses.replace(self, thresholds=tuple(chosen))
-
-    def _probabilities(self, predictions: np.ndarray) -> np.ndarray:
-        return self.interpretation(tf.constant(predictions))["probabilities"].numpy()
 
     def measure(self, examples: Sequence[Example], predictions: np.ndarray) -> Quality:
         """Also measures the loss; the thresholds are metrics `threshold_<label>`."""
         ids = label_ids(examples, self.accepted_labels)
-        values, scores = score_labels(ids, self._probabilities(predictions), self._limits)
+        values, scores = score_labels(ids, self.probabilities(predictions), self._limits)
         named = dict(zip(self.labels, scores, strict=True))
         metrics = {
             **{name: values[name] for name in self.metrics},

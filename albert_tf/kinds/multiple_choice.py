@@ -12,7 +12,7 @@ from albert_tf.data.fine_tuning.features import Features, encode_choices
 from albert_tf.data.fine_tuning.opened_tables import open_table
 from albert_tf.errors import InputError
 from albert_tf.kinds.classification import Classification
-from albert_tf.kinds.kind import as_texts, check_fields, rows_of
+from albert_tf.kinds.given_texts import as_texts, check_fields, rows_of
 from albert_tf.kinds.registry import register
 from albert_tf.models import AlbertMultipleChoice
 from albert_tf.options.kinds import MultipleChoiceFlags

@@ -39,7 +39,8 @@ from albert_tf.evaluation.squad_answers import (
     score_spans,
 )
 from albert_tf.evaluation.squad_metrics import add_margin
-from albert_tf.kinds.kind import Kind, Quality, check_fields, rows_of
+from albert_tf.kinds.given_texts import check_fields, rows_of
+from albert_tf.kinds.kind import Kind, Quality
 from albert_tf.kinds.registry import register
 from albert_tf.losses import ConditionalSpanLoss, SpanLoss
 from albert_tf.models import AlbertConditionalSpanLabeler, AlbertSpanLabeler

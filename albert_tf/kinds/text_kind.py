@@ -1,7 +1,7 @@
 """What kinds that predict from texts or pairs of texts have in common."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -20,7 +20,8 @@ from albert_tf.data.fine_tuning.features import (
 from albert_tf.data.fine_tuning.opened_tables import account_for_texts, open_table
 from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.errors import InputError
-from albert_tf.kinds.kind import Kind, check_fields, rows_of
+from albert_tf.kinds.given_texts import check_fields, rows_of
+from albert_tf.kinds.kind import Kind
 from albert_tf.models import AlbertClassifier
 from albert_tf.options.kinds import LongTextFlags
 from albert_tf.tokenization.packing import cut_in_graph, encode_in_graph
@@ -191,3 +192,19 @@ class LongTextKind(LongTextFlags, TextKind):
             max_seq_length=self.max_seq_length,
         )
         return self.outputs(tf.math.segment_mean(self.read_outputs(predict(**inputs)), texts))
+
+
+def change_head(
+    tensors: Mapping[str, np.ndarray],
+    weight: Callable[[np.ndarray], np.ndarray],
+    bias: Callable[[np.ndarray], np.ndarray],
+) -> dict[str, np.ndarray]:
+    """Returns the tensors to store of a model with other logits, for `stored`.
+
+    Args:
+        tensors: some tensors, by Hugging Face's names.
+        weight: maps that of the head, float32 (k, H), to the one to store.
+        bias: maps that of the head, float32 (k,), to the one to store.
+    """
+    changes = {"classifier.weight": weight, "classifier.bias": bias}
+    return {name: changes.get(name, lambda x: x)(tensor) for name, tensor in tensors.items()}

@@ -34,7 +34,8 @@ from albert_tf.evaluation.labelled_spans import (
 )
 from albert_tf.evaluation.metrics import is_collapsed, label_scores
 from albert_tf.kinds.classification import interpret_classes
-from albert_tf.kinds.kind import Kind, Quality, as_texts, rows_of
+from albert_tf.kinds.given_texts import as_texts, rows_of
+from albert_tf.kinds.kind import Kind, Quality
 from albert_tf.kinds.registry import register
 from albert_tf.losses import TokenClassificationLoss, batch_loss
 from albert_tf.models import AlbertTokenClassifier
@@ -158,12 +159,13 @@ class TokenClassification(TokenClassificationFlags, Kind):
         for windows, outputs in batches:
             mask, tokens = features.tokens_of(windows, outputs.shape[1])
             token_logits[tokens] = outputs[: len(windows)][mask]
-        return WordLogits(token_logits[features.words.tokens], features)
+        logits = np.asarray(self.logits(token_logits[features.words.tokens]))
+        return WordLogits(logits, features)
 
     def measure(self, examples: Sequence[TaggedText], predictions: WordLogits) -> Quality:
         """Measures spans, and the loss of the tags of words."""
         logits, features = predictions
-        ids, probabilities = features.word_labels, self._probabilities(predictions)
+        ids, probabilities = features.word_labels, self.probabilities(logits)
         found = self._spans(examples, probabilities, features)
         scores = score_entities(examples, found, self.label_names)
         loss = float(batch_loss(self.loss, {"label_ids": ids}, logits))
@@ -173,7 +175,7 @@ class TokenClassification(TokenClassificationFlags, Kind):
 
     def result(self, examples, predictions: WordLogits) -> list[list[ScoredSpan | ScoredWord]]:
         """Returns the spans of each text, in order; all words of a text that is given as words."""
-        features, probabilities = predictions.features, self._probabilities(predictions)
+        features, probabilities = predictions.features, self.probabilities(predictions.logits)
         results = self._spans(examples, probabilities, features)
         bounds = np.searchsorted(features.words.texts, np.arange(len(examples) + 1))
         for number, text in enumerate(examples):
@@ -189,11 +191,7 @@ class TokenClassification(TokenClassificationFlags, Kind):
 
     def _find(self, examples, predictions: WordLogits) -> list[list[ScoredSpan]]:
         """Returns the spans of each text, in order."""
-        return self._spans(examples, self._probabilities(predictions), predictions.features)
-
-    def _probabilities(self, predictions: WordLogits) -> np.ndarray:
-        """Returns the probabilities of the tags of all words, float32 (w, k)."""
-        return self.interpretation(tf.constant(predictions.logits))["probabilities"].numpy()
+        return self._spans(examples, self.probabilities(predictions.logits), predictions.features)
 
     def _tags(self, text: TaggedText, spans: Sequence[Span]) -> list[str]:
         """Returns the tags of the words that a text is given as."""

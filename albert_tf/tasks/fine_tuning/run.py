@@ -3,7 +3,6 @@
 Everything is read and checked before a model is made, so that mistakes show at once.
 """
 
-import dataclasses
 import os
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -129,12 +128,10 @@ class _TrainedRun:
         self.data = data
         self.evaluator = evaluator
         self._load_best()
-        kind, _ = data.kind.stored({})
         folder = find_best(options.output_dir)
-        assert folder is not None, "the model is read from it"
-        best = read_kind(folder)
-        of_weights = {name: getattr(best, name) for name in kind.of_weights}
-        self.kind = dataclasses.replace(kind, **of_weights)
+        best = read_kind(folder) if folder else None
+        assert best is not None, "the model is read from there"
+        self.kind = data.kind.as_stored.with_weights_of(best)
 
     def run(self) -> dict[str, float]:
         """Does what the options ask for and returns the metrics of `--do_eval`."""
@@ -176,7 +173,7 @@ class _TrainedRun:
         if kind == self.kind:
             return False
         has_changed = replace_kind(os.path.join(self.options.output_dir, BEST_DIR), kind)
-        self.kind, _ = kind.stored({})
+        self.kind = kind.as_stored
         if has_changed:
             self._load_best()
         return has_changed
