@@ -19,7 +19,12 @@ from albert_tf.checkpoints.loading import LoadReport, load_stored, variables_of
 from albert_tf.checkpoints.names import grouped_config, stored_as_original
 from albert_tf.checkpoints.safetensors_files import read_tensors, write_tensors
 from albert_tf.checkpoints.stored_model import StoredModel
-from albert_tf.checkpoints.tensors import tensors_of, variables_by_path, write_checkpoint
+from albert_tf.checkpoints.tensors import (
+    stored_names,
+    tensors_of,
+    variables_by_path,
+    write_checkpoint,
+)
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, name_place
 from albert_tf.model_folder import OWN, TRAINED_LAYERS, ModelFolder, replace_own, write_config
@@ -172,10 +177,9 @@ def replace_kind(folder: str, kind: Any) -> bool:
 
 
 def check_names(model: keras.Model, kind: Any = None) -> None:
-    """Raises an `InputError` if `save_model` would have no name for a variable of a model."""
+    """Raises an `InputError` if `save_model` would have no name for a variable, or one name for two."""
     layout = hugging_face.layout_of(_config_of(model, kind).model_type)
-    for path in variables_of(model):
-        layout(path)
+    stored_names(variables_of(model), layout)
 
 
 def write_description(

@@ -7,7 +7,7 @@ import itertools
 import os
 import re
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -255,16 +255,33 @@ def assign(variables: Variables, values: Mapping[str, np.ndarray]) -> None:
         variable.assign(values[path])
 
 
+def stored_names(paths: Iterable[str], layout: Layout) -> dict[str, Stored]:
+    """Returns how a checkpoint stores the variables of a model, by path.
+
+    Raises:
+        InputError: it has no name for one of them, or one name for two.
+    """
+    found = {path: layout(path) for path in paths}
+    owners: dict[str, str] = {}
+    for path, stored in found.items():
+        owner = owners.setdefault(str(stored), path)
+        if owner != path:
+            raise InputError(
+                f"'{path}': would be stored as '{stored}', as '{owner}' is; a second encoder needs a "
+                "model class of its own, whose variables are stored by their paths"
+            )
+    return found
+
+
 def tensors_of(variables: Variables, layout: Layout) -> dict[str, np.ndarray]:
     """Returns the tensors that a checkpoint stores for variables, by its names.
 
     The layout has no products, which cannot be undone.
     """
     tensors = {}
-    for path, variable in variables.items():
-        stored = layout(path)
+    for path, stored in stored_names(variables, layout).items():
         (name,) = stored.names
-        value = np.asarray(variable)
+        value = np.asarray(variables[path])
         tensors[name] = value.T if stored.transposed else value
     return tensors
 

@@ -143,7 +143,8 @@ class Classification(ClassificationFlags, LongTextKind):
     def stored(self, tensors: dict[str, np.ndarray]) -> tuple[Self, dict[str, np.ndarray]]:
         """Returns the kind and the tensors of the model whose logits are divided by the temperature.
 
-        The head stays as it is if a subclass makes logits of its outputs, or others of the logits.
+        The head stays as it is if a subclass makes logits of its outputs, or others of the logits. Of
+        multiple choice, a subclass too, it has one row for all choices.
         """
         methods = type(self).logits, type(self).interpretation
         if self.temperature == 1 or methods != (Kind.logits, Classification.interpretation):

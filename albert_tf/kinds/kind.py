@@ -204,7 +204,8 @@ class Kind(abc.ABC):
         """Returns the kind with what makes probabilities true on a dev set, and a line about it, if any.
 
         It is called once, with the best weights. The metrics of the evaluations in training are without
-        it, and so is the choice of these weights.
+        it, and so is the choice of these weights. A kind that suits the predictions is returned as it is,
+        since the same command, given again, calls it again.
         """
         return self, ""
 

@@ -14,6 +14,16 @@ from keras import ops
 from albert_tf.config import AlbertConfig
 from albert_tf.layers import primitives
 
+# Added to the attention scores of masked positions, as in BERT.
+_MASKED_SCORE = -10000.0
+
+
+def bias_of_mask(input_mask):
+    """Returns the attention bias, float32 (B, 1, 1, S), of a mask (B, S), which is 0 for padding."""
+    bias = (1.0 - ops.cast(input_mask, "float32")) * _MASKED_SCORE
+    # LiteRT has no operator for indexing with None.
+    return ops.expand_dims(bias, (1, 2))
+
 
 class Unpadding:
     """Removes the padding of a batch of S = `length`, and restores it.
@@ -73,7 +83,7 @@ class SelfAttention(primitives.BaseLayer):
 
         Args:
             hidden_states: float (B, S, H), or (T, H) with `unpadding`.
-            attention_bias: float (B, 1, 1, S), added to the scores: 0 for visible keys.
+            attention_bias: that of `bias_of_mask`, which is added to the scores.
             unpadding: `Unpadding` of the batch if its padding was removed.
             output_positions: int (B, M), the positions to compute, and to return; by default all.
             training: whether dropout is active.

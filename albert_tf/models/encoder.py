@@ -11,7 +11,7 @@ from keras import ops
 from albert_tf.backends import BACKEND, require_tensorflow
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
-from albert_tf.layers.block import EncoderLayer, FeedForward, SelfAttention, Unpadding
+from albert_tf.layers.block import EncoderLayer, FeedForward, SelfAttention, Unpadding, bias_of_mask
 from albert_tf.layers.embedding import FactorizedEmbedding
 from albert_tf.layers.heads import Pooler
 from albert_tf.models.base_model import BaseModel
@@ -23,9 +23,6 @@ if BACKEND == "tensorflow":
     from albert_tf.models import flash_attention as flash
 
 _HALVES = {"attention": SelfAttention, "ffn": FeedForward}
-
-# Added to the attention scores of masked positions, as in BERT.
-_MASKED_SCORE = -10000.0
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -178,9 +175,7 @@ class AlbertEncoder(BaseModel):
         input_mask = inputs.get("input_mask", ops.ones_like(input_ids))
         segment_ids = inputs.get("segment_ids", ops.zeros_like(input_ids))
         embedding_output, hidden_states = self.embedding(input_ids, segment_ids, training=training)
-        attention_bias = (1.0 - ops.cast(input_mask, "float32")) * _MASKED_SCORE
-        # LiteRT has no operator for indexing with None.
-        attention_bias = ops.expand_dims(attention_bias, (1, 2))  # (B, 1, 1, S)
+        attention_bias = bias_of_mask(input_mask)
         shape = ops.shape(hidden_states)
         unpadding = None
         if "token_positions" in inputs:

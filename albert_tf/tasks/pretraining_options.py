@@ -9,6 +9,7 @@ from albert_tf.errors import InputError
 from albert_tf.options import option
 from albert_tf.options.bounds import Bounds
 from albert_tf.options.training import StrategyName
+from albert_tf.tasks.pretraining_objectives import ObjectiveOptions
 from albert_tf.tasks.training_options import PAPER_PRETRAINING as PAPER
 from albert_tf.tasks.training_options import (
     PRETRAINING_RECIPES,
@@ -19,7 +20,7 @@ from albert_tf.tasks.training_options import (
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PretrainingOptions(TrainingOptions, MaskingConfig):
+class PretrainingOptions(ObjectiveOptions, TrainingOptions, MaskingConfig):
     """The options of `albert-pretrain`; the defaults are those of a recipe, or else the paper's.
 
     The options of masking and the vocabulary are for unmasked records.
@@ -59,10 +60,6 @@ class PretrainingOptions(TrainingOptions, MaskingConfig):
         "Hyperparameters for all flags that are not given, which are printed. "
         + " ".join(f"{name}: {row.description}." for name, row in PRETRAINING_RECIPES.items()),
         None,
-    )
-    sentence_objective: Literal["sop", "nsp", "none"] = option(
-        "Sentence loss that the records were made for: sentence order, next sentence, or none.",
-        "sop",
     )
     masked_lm_prob: float | None = option(  # type: ignore[assignment]
         "Share of the pieces of an unmasked record to predict, [CLS] and [SEP] included.",

@@ -19,9 +19,10 @@ from albert_tf.data.pretraining.record_batches import (
     pretraining_evaluation_batches,
 )
 from albert_tf.errors import InputError, warn
-from albert_tf.losses import MaskedLM, PretrainingLoss, SentenceOrder
+from albert_tf.losses import PretrainingLoss
 from albert_tf.model_folder import TRAINED_LAYERS, find_best
-from albert_tf.models import AlbertEncoder, AlbertPretrainer
+from albert_tf.models import AlbertEncoder
+from albert_tf.models.base_model import BaseModel
 from albert_tf.models.flash_attention import has_flash_attention
 from albert_tf.options.resolution import Resolution, resolved
 from albert_tf.tasks.noted_options import note_options
@@ -35,6 +36,11 @@ from albert_tf.tasks.output_folder import (
     write_results,
 )
 from albert_tf.tasks.paths import check_addresses
+from albert_tf.tasks.pretraining_objectives import (
+    ObjectiveOptions,
+    make_objectives,
+    make_pretrainer,
+)
 from albert_tf.tasks.pretraining_options import PretrainingOptions
 from albert_tf.tasks.pretraining_records import (
     explain_bad_records,
@@ -88,7 +94,8 @@ def run(options: PretrainingOptions) -> dict[str, float]:
     start_devices(options)
     config = _resolve(values, stored)
     options = values.options()
-    check_output_dir(values, config, stored, fixed_options=("sentence_objective",))
+    objective_options = tuple(field.name for field in dataclasses.fields(ObjectiveOptions))
+    check_output_dir(values, config, stored, fixed_options=objective_options)
     records, tokenizer = open_records(options, config)
     fingerprints = {name: each.fingerprint for name, each in records.items()}
     if stored and options.do_train:
@@ -210,14 +217,12 @@ def _make_evaluator(options: PretrainingOptions, config: AlbertConfig) -> traini
     seed, dtype = options.random_seed, resolved(options.mixed_precision)
     # In the kernel's backward pass the order of additions changes.
     may_use_flash = resolved(options.jit_compile) and not options.deterministic
-    sentence_head = options.sentence_objective != "none"
-    objectives = [MaskedLM(), SentenceOrder()] if sentence_head else [MaskedLM()]
     if config.type_vocab_size < 2:
         raise InputError(
             f"type_vocab_size {config.type_vocab_size}: expected 2, as records have two segments"
         )
 
-    def make_model() -> AlbertPretrainer:
+    def make_model() -> BaseModel:
         encoder = AlbertEncoder(
             config,
             remat=options.remat,
@@ -227,12 +232,12 @@ def _make_evaluator(options: PretrainingOptions, config: AlbertConfig) -> traini
             seed=seed,
             dtype=dtype,
         )
-        return AlbertPretrainer(encoder, sentence_head, seed + 1, dtype=dtype)
+        return make_pretrainer(options, encoder, seed=seed + 1, dtype=dtype)
 
     return make_evaluator(
         options,
         make_model,
-        PretrainingLoss(objectives),
+        PretrainingLoss(make_objectives(options)),
         num_train_steps=resolved(options.num_train_steps),
         num_warmup_steps=resolved(options.warmup_steps),
         decay_steps=options.decay_steps,

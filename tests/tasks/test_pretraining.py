@@ -164,6 +164,23 @@ def test_variable_without_a_name_in_folders_is_refused_before_the_training(
     assert saved["another_head/kernel"].shape == (48, 2)
 
 
+def test_second_encoder_with_the_names_of_the_first_is_refused(tmp_path, monkeypatch):
+    def build_with_second_encoder(self):
+        build(self)
+        self.second = second
+
+    config = tiny_config(num_hidden_layers=1)
+    second = AlbertEncoder(config, with_pooler=False, name="second")
+    build = AlbertPretrainer._build_layers
+    monkeypatch.setattr(AlbertPretrainer, "_build_layers", build_with_second_encoder)
+    with refused(
+        r"^'second/embedding/word_embeddings': would be stored as 'albert\.embeddings\.word_embeddings\."
+        r"weight', as 'albert_encoder/embedding/word_embeddings' is; a second encoder needs a model class"
+    ):
+        save_model(AlbertPretrainer(AlbertEncoder(config)), str(tmp_path / "saved"))
+    assert not (tmp_path / "saved").exists()
+
+
 IN_SIX_PARTS = {"accumulate_steps": 3, "distribution_strategy": "mirrored"}
 
 
