@@ -14,6 +14,7 @@ module that calls them, and what becomes of what they return.
     measure         tasks/fine_tuning/predictions.py  metrics, of which the first chooses `best/`
     stored          conversion.py                     with each new `best/`: its config, its weights
     fit, calibrate  tasks/fine_tuning/run.py          after the training: `stored` in `best/` again
+    fit, measure    tasks/fine_tuning/baselines.py    metrics of simpler models on the same rows
     answers         tasks/fine_tuning/predictions.py  columns of tables, keys of JSON
     result          tasks/loaded.py                   what `predict` returns
     outputs         export/saved_models.py            what an exported model returns, in each form
@@ -24,7 +25,7 @@ module that calls them, and what becomes of what they return.
 logits to labels, probabilities and scores: in `measure`, `answers` and `result`, and in the graphs of
 `outputs`. So a number that a dev set decides is
 
-1. a field that is declared with `of_weights`, whose default changes nothing;
+1. a field whose default changes nothing, declared with `of_weights` if `calibrate` decides it;
 2. used in `interpretation`, and nowhere else;
 3. decided by `fit`, if it counts in the choice of the best weights, or for these alone by `calibrate`;
 4. taken up by `stored`, if other weights of the head have the same effect, for others who read `best/`.
