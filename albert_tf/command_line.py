@@ -39,6 +39,7 @@ from albert_tf.start_up import (
     TURNED_ON_ONEDNN,
     command_name,
     fail,
+    import_keras,
     quiet_start,
     say,
 )
@@ -213,6 +214,7 @@ def _parse_flags(argv: Sequence[str]) -> list[str]:
 def _run_task(options_class: type, task: Callable[[typing.Any], typing.Any] | str) -> None:
     if isinstance(task, str):
         with quiet_start():
+            import_keras()
             run: Callable[[typing.Any], typing.Any] = importlib.import_module(task).run
     else:
         run = task

@@ -6,7 +6,6 @@
 import math
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import log_softmax, softmax
 
 # Theirs, of equal width.
@@ -39,6 +38,8 @@ def fit_temperature(labels: np.ndarray, logits: np.ndarray) -> float | None:
     between 1/20 and 20, as where all answers are right: the surer, the better. Labels are int (n,),
     logits float (n, k).
     """
+    from scipy.optimize import brentq
+
     logits = logits.astype(np.float64)
     true = np.take_along_axis(logits, labels[:, None].astype(int), axis=-1)[:, 0]
 

@@ -4,13 +4,19 @@ Higher is better.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy import stats
-from sklearn import metrics
 
 from albert_tf.data.fine_tuning.cells import join_cells, to_tsv
+from albert_tf.lazy import LazyModule
+
+if TYPE_CHECKING:
+    from scipy import stats
+    from sklearn import metrics
+else:
+    # A model that only predicts needs neither, and they take a second to import.
+    stats, metrics = LazyModule("scipy.stats"), LazyModule("sklearn.metrics")
 
 Metric = Callable[[np.ndarray, np.ndarray], float]
 
@@ -40,10 +46,10 @@ def _pearson(labels: np.ndarray, predictions: np.ndarray) -> float:
 
 
 METRICS: Mapping[str, Metric] = {
-    "accuracy": metrics.accuracy_score,
+    "accuracy": lambda *sides: metrics.accuracy_score(*sides),
     "f1": lambda *sides: metrics.f1_score(*sides, pos_label=1, zero_division=0.0),
     "macro_f1": lambda *sides: metrics.f1_score(*sides, average="macro", zero_division=0.0),
-    "matthews_corrcoef": _zero_without_spread(metrics.matthews_corrcoef),
+    "matthews_corrcoef": _zero_without_spread(lambda *sides: metrics.matthews_corrcoef(*sides)),
     "pearson": _zero_without_spread(_pearson),
     "spearman": _zero_without_spread(lambda *sides: stats.spearmanr(*sides).statistic),
 }
