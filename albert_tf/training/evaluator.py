@@ -73,7 +73,7 @@ class Evaluator:
     def evaluate(self, batches: tf.data.Dataset) -> dict[str, float]:
         """Returns the means of `loss.metrics` over all batches, and the metrics derived from them."""
         distributed = self._distribute(batches)
-        step = self._compile(self._evaluation_step, distributed)
+        step = self._compile(self._evaluation_step, distributed.element_spec)
         totals = MeanAccumulator()
         for batch in distributed:
             totals.add(step(batch))
@@ -95,9 +95,21 @@ class Evaluator:
     def predict_batches(self, batches: tf.data.Dataset) -> Iterator[Any]:
         """Yields the model's outputs of each batch, as arrays in their structure."""
         distributed = self._distribute(batches)
-        step = self._compile(self._prediction_step, distributed)
+        step = self._compile(self._prediction_step, distributed.element_spec)
         for batch in distributed:
             yield tf.nest.map_structure(lambda output: output.numpy(), step(batch))
+
+    def predict_batch(
+        self, batch: Mapping[str, np.ndarray], signature: Mapping[str, tf.TensorSpec]
+    ) -> Any:
+        """Returns the model's outputs of one batch, on one replica, as arrays in their structure.
+
+        Of a single text, the pipeline of `predict_batches` takes longer than a small model. `signature`
+        is the specification of a dataset of such batches, which share the graph.
+        """
+        step = self._compile(self._prediction_step, signature)
+        outputs = step(tf.nest.map_structure(tf.constant, dict(batch)))
+        return tf.nest.map_structure(lambda output: output.numpy(), outputs)
 
     def _prediction_step(self, batch: Batch) -> Any:
         predict = functools.partial(self._call_model, training=False)
@@ -153,12 +165,11 @@ class Evaluator:
             lambda value: self.strategy.experimental_local_results(value)[0], values
         )
 
-    def _compile(self, step: Callable, batches: Batches) -> Callable:
-        """Returns the graph of a step, the same one for datasets of the same specification.
+    def _compile(self, step: Callable, spec: Any) -> Callable:
+        """Returns the graph of a step, the same one for batches of the same specification.
 
         The signature keeps free lengths free, so there is one graph for batches of all lengths.
         """
-        spec = batches.element_spec
         key = (step.__name__, *tf.nest.flatten(spec, expand_composites=True))
         if key not in self._graphs:
             # No step branches on a tensor's value, so there is nothing for AutoGraph to convert.

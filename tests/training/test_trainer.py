@@ -268,6 +268,14 @@ def test_predictions_are_in_the_order_of_the_rows(strategy):
     np.testing.assert_allclose(received, trainer.model(inputs), rtol=0, atol=1e-5)
 
 
+def test_a_batch_without_a_pipeline_has_the_same_predictions():
+    trainer = make_classifier_trainer("one_device")
+    inputs = random_inputs(batch_size=5)
+    batches = tf.data.Dataset.from_tensor_slices(inputs).batch(5)
+    (expected,) = trainer.predict_batches(batches)
+    np.testing.assert_array_equal(trainer.predict_batch(inputs, batches.element_spec), expected)
+
+
 class LossOfInfiniteGradient(PretrainingLoss):
     """At step 2, whose number the trainer has."""
 

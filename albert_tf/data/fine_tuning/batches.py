@@ -53,7 +53,7 @@ def evaluation_batches(
     batches as `make_batch` makes them, and the example of each of their rows, int64 (n,).
     """
     _check_not_empty(features, "evaluate")
-    order = np.argsort(-features.example_lengths, kind="stable")
+    order = evaluation_order(features)
     rows = order
     if fixed_length is not None:
         rows = np.pad(order, (0, -len(order) % batch_size), mode="edge")
@@ -61,6 +61,11 @@ def evaluation_batches(
     return _batch_dataset(
         features, plan, batch_size=fixed_length and batch_size, length=fixed_length
     ), order
+
+
+def evaluation_order(features: Features) -> np.ndarray:
+    """Returns the examples, int64 (n,), the longest first."""
+    return np.argsort(-features.example_lengths, kind="stable")
 
 
 def make_batch(
@@ -120,10 +125,10 @@ def plan_epoch(count: int, batch_size: int, seed: int, epoch: int) -> np.ndarray
     return examples.reshape(-1, batch_size)
 
 
-def _batch_dataset(
-    features: Features, plan: tf.data.Dataset, batch_size: int | None, length: int | None
-) -> tf.data.Dataset:
-    """Makes a batch of the examples, int64 (B,), of each step, with the static sizes that are given."""
+def batch_signature(
+    features: Features, batch_size: int | None = None, length: int | None = None
+) -> dict[str, tf.TensorSpec]:
+    """Returns the shapes and dtypes of what `make_batch` makes, with the static sizes that are given."""
     shape = features.batch_shape(batch_size)
     signature = {
         name: tf.TensorSpec((*shape, length), tf.int32)
@@ -131,8 +136,17 @@ def _batch_dataset(
     }
     for name, labels in features.labels.items():
         signature[name] = tf.TensorSpec((batch_size, *labels.shape[1:]), labels.dtype)
+    return signature
+
+
+def _batch_dataset(
+    features: Features, plan: tf.data.Dataset, batch_size: int | None, length: int | None
+) -> tf.data.Dataset:
+    """Makes a batch of the examples, int64 (B,), of each step, with the static sizes that are given."""
     return computed_batches(
-        plan, lambda examples: make_batch(features, examples, length), signature
+        plan,
+        lambda examples: make_batch(features, examples, length),
+        batch_signature(features, batch_size, length),
     )
 
 

@@ -4,16 +4,20 @@ import dataclasses
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-import keras
 import numpy as np
 import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.data.fine_tuning import conll
-from albert_tf.data.fine_tuning.batches import evaluation_batches, make_batch
+from albert_tf.data.fine_tuning.batches import (
+    batch_signature,
+    evaluation_batches,
+    evaluation_order,
+    make_batch,
+)
 from albert_tf.data.fine_tuning.cells import as_cell, to_rows
 from albert_tf.data.fine_tuning.column_names import ColumnNames
 from albert_tf.data.fine_tuning.columns import hide_labels
@@ -79,15 +83,21 @@ def predict(
         return kind.decode(examples, features, ())
     # With labels, some heads would also compute what only the loss reads.
     unlabelled = dataclasses.replace(features, labels={}, token_labels={})
+    has_one_replica = evaluator.strategy.num_replicas_in_sync == 1
+    if len(features) <= batch_size and fixed_length is None and has_one_replica:
+        rows = evaluation_order(unlabelled)
+        outputs = evaluator.predict_batch(make_batch(unlabelled, rows), batch_signature(unlabelled))
+        report(len(rows))
+        return kind.decode(examples, features, [(rows, outputs)])
     batches, order = evaluation_batches(unlabelled, batch_size, fixed_length)
-    rows = (order[first : first + batch_size] for first in range(0, len(order), batch_size))
+    batch_rows = (order[first : first + batch_size] for first in range(0, len(order), batch_size))
 
     def output_parts() -> Iterator[Any]:
         for part in evaluator.predict_batches(batches):
             report(len(tf.nest.flatten(part)[0]))
             yield part
 
-    return kind.decode(examples, features, zip(rows, output_parts(), strict=True))
+    return kind.decode(examples, features, zip(batch_rows, output_parts(), strict=True))
 
 
 def predict_sets(
@@ -189,7 +199,7 @@ def predict_file(options: Any, kind: Kind, tokenizer: Tokenizer, evaluator: Eval
         answers: Iterator[dict[str, Any] | None] = to_rows(columns)
     else:
         answers = _answer_lines(
-            path, kind, tokenizer, evaluator.model, batch_size=options.eval_batch_size
+            path, kind, tokenizer, evaluator, batch_size=options.eval_batch_size
         )
         if is_tsv:  # the header row comes before the first line is read
             columns = kind.answers([], predict(kind, evaluator, [], kind.encode([], tokenizer), 1))
@@ -208,10 +218,9 @@ def predict_file(options: Any, kind: Kind, tokenizer: Tokenizer, evaluator: Eval
 
 
 def _answer_lines(
-    path: str, kind: Kind, tokenizer: Tokenizer, model: keras.Model, batch_size: int
+    path: str, kind: Kind, tokenizer: Tokenizer, evaluator: Evaluator, batch_size: int
 ) -> Iterator[dict[str, Any] | None]:
     unknown = pieces = 0
-    graph = tf.function(lambda batch: model(batch, training=False), reduce_retracing=True)
     for place, line in _lines(path):
         answer = None
         try:
@@ -221,29 +230,13 @@ def _answer_lines(
                 features = kind.encode([example], tokenizer)
                 unknown += int(np.count_nonzero(features.input_ids == tokenizer.unk_id))
                 pieces += len(features.input_ids)
-                answer = _answer(kind, example, features, graph, batch_size)
+                predictions = predict(kind, evaluator, [example], features, batch_size)
+                (answer,) = to_rows(kind.answers([example], predictions))
         except InputError as error:
             print(f"error: {error}; it has no answer", file=sys.stderr)
         yield answer
     how = tokenizer.vocabulary_file, tokenizer.lower_case
     warn_of_unknown(unknown, pieces, f"--predict_file={path}", *how)
-
-
-def _answer(
-    kind: Kind,
-    example: Any,
-    features: Features,
-    graph: Callable[[Mapping[str, tf.Tensor]], Any],
-    batch_size: int,
-) -> dict[str, Any]:
-    """Returns the answer to one example, without the pipeline of `predict`, which takes longer."""
-    batches = []
-    for first in range(0, len(features), batch_size):
-        rows = np.arange(first, min(first + batch_size, len(features)))
-        outputs = graph(tf.nest.map_structure(tf.constant, make_batch(features, rows)))
-        batches.append((rows, tf.nest.map_structure(lambda output: output.numpy(), outputs)))
-    (answer,) = to_rows(kind.answers([example], kind.decode([example], features, batches)))
-    return answer
 
 
 def _lines(path: str) -> Iterator[tuple[str, str]]:
