@@ -2,7 +2,8 @@
 
 import string
 
-from albert_tf.data.fine_tuning.columns import choice_columns, find_columns, find_label_names
+from albert_tf.data.fine_tuning.columns import choice_columns, find_columns
+from albert_tf.data.fine_tuning.label_sets import find_label_names
 from albert_tf.data.fine_tuning.opened_tables import open_table
 from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.errors import InputError
@@ -43,7 +44,7 @@ def recognise(table: Table, kind: str) -> Kind:
     """Returns the kind that a training set defines, without its labels; `kind` is one of `OWN_KINDS`.
 
     With `classification` the columns decide: with `choice_a`, `choice_b`, ... it is multiple choice; with
-    several columns `label_<name>`, or lists in the column of labels, each row may have several labels.
+    several columns of labels, lists in one, or a separator of labels, each row may have several labels.
     """
     table = open_table(table, "train")
     choices, names = choice_columns(table), find_label_names(table)
@@ -63,7 +64,7 @@ def recognise(table: Table, kind: str) -> Kind:
         return Regression()
     if choices:
         return MultipleChoice(labels=tuple(string.ascii_uppercase[: len(choices)]))
-    if names or kind == MultiLabel.name:
+    if names or kind == MultiLabel.name or table.names.label_separator is not None:
         return MultiLabel(labels=names)
     label = table.columns.index(find_columns(table).label)
     # A list with one name is a class, as annotation programs write it.

@@ -8,9 +8,9 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.fine_tuning.cells import LABEL_SEPARATOR, decode
-from albert_tf.data.fine_tuning.columns import join_labels
 from albert_tf.data.fine_tuning.examples import Example, MultiLabels, sort_labels
 from albert_tf.data.fine_tuning.features import label_ids
+from albert_tf.data.fine_tuning.label_sets import join_labels
 from albert_tf.data.fine_tuning.opened_tables import open_table
 from albert_tf.errors import InputError
 from albert_tf.evaluation.metrics import (
@@ -57,12 +57,12 @@ class MultiLabel(LongTextKind):
         return MultiLabels(self.labels or None)
 
     def read(self, source: Any, split: str) -> list[Example]:
-        """Reads rows whose labels are a list, or text with `|` between two labels.
+        """Reads rows whose labels are a list, or text with `|` or `--label_separator` between two labels.
 
-        They may also be vectors of 0 and 1, or columns `label_<name>` of them. Only then, and in lists, a
-        row may have none.
+        They may also be vectors of 0 and 1, or columns of them: `label_<name>`, or `--label_columns`.
+        Only then, and in lists, a row may have none.
         """
-        table = join_labels(open_table(source, split), self.labels)
+        table = join_labels(open_table(source, split), self.labels, optional=split == "test")
         return self._read(table, split, self.accepted_labels)
 
     def fit_labels(self, examples: Sequence[Example], path: str) -> Self:

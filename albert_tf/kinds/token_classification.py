@@ -19,7 +19,14 @@ from albert_tf.data.fine_tuning.tagged_text import (
     make_texts,
     read_tagged,
 )
-from albert_tf.data.fine_tuning.tags import Span, TagTable, make_tags, tag_words
+from albert_tf.data.fine_tuning.tags import (
+    OUTSIDE,
+    Span,
+    TagTable,
+    are_classes,
+    make_tags,
+    tag_words,
+)
 from albert_tf.data.fine_tuning.windows import cut_windows
 from albert_tf.errors import InputError
 from albert_tf.evaluation.labelled_spans import (
@@ -43,6 +50,7 @@ from albert_tf.options.kinds import TokenClassificationFlags
 from albert_tf.options.resolution import resolved
 from albert_tf.tokenization.word_starts import word_tables
 
+_SPAN_METRICS = ("f1", "precision", "recall")
 # What the words of a text may be given in.
 _WORDS = list | tuple | np.ndarray
 
@@ -65,10 +73,13 @@ class TokenClassification(TokenClassificationFlags, Kind):
     length_options: ClassVar = ("doc_stride",)
     loss: ClassVar = TokenClassificationLoss()
 
-    metrics: tuple[str, ...] = ("f1", "precision", "recall")
+    # Of classes of words, `accuracy`.
+    metrics: tuple[str, ...] = _SPAN_METRICS
 
     def __post_init__(self):
         super().__post_init__()
+        if self.metrics == _SPAN_METRICS and self.labels and are_classes(self.labels):
+            object.__setattr__(self, "metrics", ("accuracy",))
         if self.doc_stride is None:
             object.__setattr__(self, "doc_stride", self.max_seq_length // 2)
 
@@ -91,13 +102,23 @@ class TokenClassification(TokenClassificationFlags, Kind):
 
     def read(self, source: Any, split: str) -> list[TaggedText]:
         """Reads a CoNLL file, or rows with spans or tags of words; see `read_tagged`."""
-        return read_tagged(source, split, self._table.labels if self.labels else None)
+        if not self.labels:
+            return read_tagged(source, split, None)
+        return read_tagged(source, split, self.label_names, self._table.has_classes)
 
     def fit_labels(self, examples: Sequence[TaggedText], path: str) -> Self:
-        """Returns the kind with the tags of the labels of the training file."""
+        """Returns the kind with the tags of the labels of the training file, or with its classes."""
         if self.labels:
             return self
-        return dataclasses.replace(self, labels=make_tags(collect_labels(examples, path)))
+        labels = collect_labels(examples, path)
+        if examples[0].has_classes:
+            if len(labels) < 2:
+                raise InputError(
+                    f"{path}: every word has the class '{labels[0]}'; expected two classes or more, or "
+                    "tags such as B-PER and O"
+                )
+            return dataclasses.replace(self, labels=labels)
+        return dataclasses.replace(self, labels=make_tags(labels))
 
     def make_examples(self, texts: Sequence[str] | Sequence[Sequence[str]]) -> list[TaggedText]:
         """Makes examples without labels of n texts of any length, or of n lists of words."""
@@ -128,7 +149,7 @@ class TokenClassification(TokenClassificationFlags, Kind):
         self, path: str, split: str, examples: Sequence[TaggedText], features: TaggingFeatures
     ) -> list[str]:
         """Counts the true spans that begin or end inside a word."""
-        if not features.token_labels:
+        if not features.token_labels or self._table.has_classes:
             return []
         found = find_tagged_spans(
             tags=features.word_labels,
@@ -163,15 +184,20 @@ class TokenClassification(TokenClassificationFlags, Kind):
         return WordLogits(logits, features)
 
     def measure(self, examples: Sequence[TaggedText], predictions: WordLogits) -> Quality:
-        """Measures spans, and the loss of the tags of words."""
+        """Measures spans, or the share of words whose class is right, and the loss of words."""
         logits, features = predictions
         ids, probabilities = features.word_labels, self.probabilities(logits)
         found = self._spans(examples, probabilities, features)
         scores = score_entities(examples, found, self.label_names)
         loss = float(batch_loss(self.loss, {"label_ids": ids}, logits))
-        metrics = {**{name: getattr(scores[ALL], name) for name in self.metrics}, "loss": loss}
+        # Each word has one class, and one predicted class.
+        values = {**scores[ALL]._asdict(), "accuracy": scores[ALL].recall}
+        metrics = {**{name: values[name] for name in self.metrics}, "loss": loss}
         tables = {"entity_scores.tsv": lambda: label_scores(scores)}
-        return Quality(metrics, is_collapsed(probabilities, ids, loss), tables)
+        has_label = ids >= 0
+        return Quality(
+            metrics, is_collapsed(probabilities[has_label], ids[has_label], loss), tables
+        )
 
     def result(self, examples, predictions: WordLogits) -> list[list[ScoredSpan | ScoredWord]]:
         """Returns the spans of each text, in order; all words of a text that is given as words."""
@@ -196,7 +222,8 @@ class TokenClassification(TokenClassificationFlags, Kind):
     def _tags(self, text: TaggedText, spans: Sequence[Span]) -> list[str]:
         """Returns the tags of the words that a text is given as."""
         starts, ends = np.array(text.words, np.int64).reshape(-1, 2).T
-        return [self.labels[tag] for tag in tag_words(starts, ends, spans, self._table)]
+        ids = tag_words(starts, ends, spans, self._table)
+        return [self.labels[id_] if id_ >= 0 else OUTSIDE for id_ in ids]
 
     def _spans(self, examples, probabilities: np.ndarray, features: TaggingFeatures):
         return predict_spans(

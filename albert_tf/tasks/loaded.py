@@ -181,7 +181,8 @@ class Loaded:
 
         Args:
             data: what `albert_tf.fine_tune` takes as `dev`.
-            **columns: `text_column`, `text_pair_column` and `label_column`, if their names are unusual.
+            **columns: `text_column`, `label_column` and the other flags of columns, if their names are
+                unusual.
 
         Raises:
             InputError: a row is not as expected, or has an unknown label.

@@ -22,6 +22,15 @@ def is_missing(value: Any) -> bool:
         return not hasattr(value, "__len__")
 
 
+# A truth value, as sources have it -> the value.
+_FLAGS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
+
+
+def truth_of(value: Any) -> int | None:
+    """Returns 0 or 1 for a truth value, as sources have it; None for anything else."""
+    return _FLAGS.get(str(value).strip().lower())
+
+
 def as_text(value: Any, place: str) -> str:
     """Returns a text, or a number or truth value as a CSV file has it.
 

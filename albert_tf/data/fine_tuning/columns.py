@@ -3,9 +3,9 @@
 import dataclasses
 import string
 from collections.abc import Sequence
-from typing import Any
 
-from albert_tf.data.fine_tuning.cells import LABEL_SEPARATOR
+from albert_tf.data.fine_tuning.cells import truth_of
+from albert_tf.data.fine_tuning.column_names import split_names
 from albert_tf.data.fine_tuning.examples import Columns, quote_names
 from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.errors import InputError
@@ -25,6 +25,7 @@ _TEXTS = (
     "article",
     "context",
     "content",
+    "comment_text",
     "document",
     "review",
     "tweet",
@@ -55,7 +56,8 @@ _LISTS = (*_SPANS, "tokens", "words", "answers")
 _LABELS = ("label", "labels", "target", "class", "category", "score")
 
 _CHOICE = "choice_"
-_LABEL = "label_"
+# Of columns of 0 and 1.
+LABEL_PREFIX = "label_"
 
 
 def find_columns(
@@ -65,31 +67,49 @@ def find_columns(
 
     The table's `names` override what is found; upper and lower case are alike.
     """
+    refuse_sets(table)
     texts = _find_texts(table, _QUESTIONS if choices else _PAIRS)
     columns = {column.lower(): column for column in table.columns}
-    label = _find_label(table, may_lack_label)
+    label = find_label(table, may_lack_label)
     return Columns(*texts, label, choices=tuple(columns[name] for name in choices))
+
+
+def refuse_sets(table: Table) -> None:
+    """Raises an `InputError` if the user names what only sets of labels have."""
+    for flag in ("label_columns", "label_separator"):
+        if (value := getattr(table.names, flag)) is not None:
+            raise InputError(
+                f"--{flag}={value}: {table.name} is read with one label in a row, or none; expected "
+                "--task_name=multi_label, or a model of it"
+            )
 
 
 def has_label(table: Table) -> bool:
     """Returns whether a table has a column of labels."""
-    return _find_label(table, optional=True) is not None
+    return find_label(table, optional=True) is not None
 
 
 def hide_labels(table: Table) -> Table:
     """Returns a table in whose columns no labels, spans or tags are found, for predictions."""
     names = table.names
     texts = (names.text_column, names.text_pair_column)
+    named = {names.label_column, *split_names(names.label_columns or "", table.columns)}
 
     def is_label(column: str) -> bool:
         name = column.lower()
-        is_usual = name in (*_LABELS, *_SPANS) or name.startswith(_LABEL)
-        return column not in texts and (is_usual or column == names.label_column)
+        is_usual = name in (*_LABELS, *_SPANS) or name.startswith(LABEL_PREFIX)
+        return column not in texts and (is_usual or column in named)
 
     columns = tuple("" if is_label(column) else column for column in table.columns)
-    return dataclasses.replace(
-        table, columns=columns, names=dataclasses.replace(names, label_column=None)
+    return without_label_names(dataclasses.replace(table, columns=columns))
+
+
+def without_label_names(table: Table, label_column: str | None = None) -> Table:
+    """Returns a table for which the user names this column of labels, or none."""
+    names = dataclasses.replace(
+        table.names, label_column=label_column, label_columns=None, label_separator=None
     )
+    return dataclasses.replace(table, names=names)
 
 
 def choice_columns(table: Table) -> list[str]:
@@ -109,70 +129,9 @@ def choice_names(count: int) -> list[str]:
     return [_CHOICE + letter for letter in string.ascii_lowercase[:count]]
 
 
-def find_label_names(table: Table) -> tuple[str, ...]:
-    """Returns the names of the labels if a row may have any number of them; () if it has one label.
-
-    They are those of the columns `label_<name>`, or the places in vectors of 0 and 1.
-    """
-    columns = _label_columns(table)
-    if has_label(table):
-        vectors = _read_vectors(table)
-        if vectors is None:
-            return ()
-        return tuple(str(place) for place in range(len(vectors[0])))
-    names = tuple(column[len(_LABEL) :] for column in columns)
-    for name in names:
-        if not name or LABEL_SEPARATOR in name or names.count(name) > 1:
-            raise InputError(
-                f"{table.name}: has the column '{_LABEL}{name}'; expected names of labels that differ, "
-                f"without {LABEL_SEPARATOR}"
-            )
-    return names
-
-
-def join_labels(table: Table, names: Sequence[str]) -> Table:
-    """Returns a table with lists of names in place of vectors, or of columns, of 0 and 1.
-
-    A table that has neither is returned as it is. `names` are those of the training set, if known.
-    """
-    found = find_label_names(table)
-    if not found:
-        return table
-    names = names or found
-    vectors = _read_vectors(table) if has_label(table) else None
-    if vectors is None and set(found) != set(names):
-        raise InputError(
-            f"{table.name}: received columns of the labels {', '.join(found)}; expected "
-            f"{', '.join(names)}, as in the training file"
-        )
-    if vectors and len(names) != len(found):
-        raise InputError(
-            f"{table.name}: received {len(found)} labels in each row; expected {len(names)}, as in the "
-            "training file"
-        )
-    if vectors is None:
-        columns = dict(zip(found, _label_columns(table), strict=True))
-        places = [table.columns.index(columns[name]) for name in names]
-        vectors = [
-            [_flag(table, number, fields, place) for place in places]
-            for number, fields in zip(table.numbers, table.rows, strict=True)
-        ]
-    joined = [
-        [*fields, [name for name, is_set in zip(names, vector, strict=True) if is_set]]
-        for fields, vector in zip(table.rows, vectors, strict=True)
-    ]
-    hidden = ["" if column == _find_label(table, True) else column for column in table.columns]
-    return dataclasses.replace(
-        table,
-        columns=(*hidden, "label"),
-        rows=joined,
-        names=dataclasses.replace(table.names, label_column=None),
-    )
-
-
 def list_columns(table: Table) -> list[int]:
     """Returns the positions of the columns whose cells may be lists."""
-    labels = {table.names.label_column, *_label_columns(table)}
+    labels = {table.names.label_column, *usual_label_columns(table)}
     return [
         position
         for position, column in enumerate(table.columns)
@@ -180,42 +139,9 @@ def list_columns(table: Table) -> list[int]:
     ]
 
 
-def _label_columns(table: Table) -> list[str]:
+def usual_label_columns(table: Table) -> list[str]:
     """Returns the columns `label_<name>`; a single one is a column of classes, e.g. `label_id`."""
-    return [column for column in table.columns if column.lower().startswith(_LABEL)]
-
-
-# A truth value, as sources have it -> the value.
-_FLAGS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
-
-
-def _flag(table: Table, number: int, fields: Sequence[Any], place: int) -> int:
-    flag = _FLAGS.get(str(fields[place]).strip().lower())
-    if flag is None:
-        raise InputError(
-            f"{table.place(number)}: {table.columns[place]} is '{fields[place]}'; expected 0 or 1"
-        )
-    return flag
-
-
-def _read_vectors(table: Table) -> list[list[int]] | None:
-    """Returns the labels of all rows if they are vectors of 0 and 1, of one length."""
-    column = table.columns.index(_find_label(table, False))
-    vectors = []
-    for row in table.rows:
-        if (vector := _read_vector(row[column])) is None:
-            return None
-        vectors.append(vector)
-    lengths = {len(vector) for vector in vectors}
-    return vectors if len(lengths) == 1 and lengths.pop() > 1 else None
-
-
-def _read_vector(cell: Any) -> list[int] | None:
-    """Returns a vector of 0 and 1; None if a cell is anything else."""
-    if not isinstance(cell, list):
-        return None
-    names = [str(value).lower() for value in cell]
-    return [_FLAGS[name] for name in names] if all(name in _FLAGS for name in names) else None
+    return [column for column in table.columns if column.lower().startswith(LABEL_PREFIX)]
 
 
 def _find_texts(table: Table, pairs: Sequence[tuple[str, str]]) -> tuple[str, str | None]:
@@ -240,19 +166,20 @@ def _find_texts(table: Table, pairs: Sequence[tuple[str, str]]) -> tuple[str, st
     if firsts:
         return columns[firsts[0]], None
     raise InputError(
-        f"{table.name}: no column of texts, but {quote_names(_visible(table))}; expected "
+        f"{table.name}: no column of texts, but {quote_names(visible(table))}; expected "
         f"{quote_names(_TEXTS)}, or another one and --text_column"
     )
 
 
-def _find_label(table: Table, optional: bool) -> str | None:
+def find_label(table: Table, optional: bool) -> str | None:
+    """Returns the column of labels; None, if they are optional, without one."""
     if table.names.label_column:
         if optional and table.names.label_column not in table.columns:
             return None
         return _named(table, "label_column")
     columns = _usual_columns(table)
     found = [columns[name] for name in _LABELS if name in columns]
-    if not found and len(single := _label_columns(table)) == 1:
+    if not found and len(single := usual_label_columns(table)) == 1:
         return single[0]
     if len(found) > 1:
         raise InputError(
@@ -260,13 +187,25 @@ def _find_label(table: Table, optional: bool) -> str | None:
         )
     if not found and not optional:
         raise InputError(
-            f"{table.name}: no column of labels, but {quote_names(_visible(table))}; expected "
-            f"{quote_names(_LABELS)}, or another one and --label_column"
+            f"{table.name}: no column of labels, but {quote_names(visible(table))}; expected "
+            f"{quote_names(_LABELS)}, or another one and --label_column{_advise_columns(table)}"
         )
     return found[0] if found else None
 
 
-def _visible(table: Table) -> list[str]:
+def _advise_columns(table: Table) -> str:
+    """Returns how the columns of 0 and 1 of a table are read, if it has several; otherwise nothing."""
+    flags = [
+        column
+        for place, column in enumerate(table.columns)
+        if column and all(truth_of(row[place]) is not None for row in table.rows)
+    ]
+    if len(flags) < 2:
+        return ""
+    return f"; --label_columns={','.join(flags)} reads columns of 0 and 1 as sets of labels"
+
+
+def visible(table: Table) -> list[str]:
     """Returns the columns that are not hidden."""
     return [column for column in table.columns if column]
 
@@ -275,7 +214,7 @@ def _named(table: Table, flag: str) -> str:
     name = getattr(table.names, flag)
     if name not in table.columns:
         raise InputError(
-            f"--{flag}={name}: {table.name} has no such column, but {quote_names(_visible(table))}"
+            f"--{flag}={name}: {table.name} has no such column, but {quote_names(visible(table))}"
         )
     return name
 

@@ -3,11 +3,13 @@
 import itertools
 import os
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from albert_tf import files
 from albert_tf.data.fine_tuning.tables import TABLE_FORMATS, is_table
+from albert_tf.data.fine_tuning.tag_schemes import is_like_tag
 from albert_tf.errors import InputError
 
 # Columns of tables that hold lists of words.
@@ -15,6 +17,11 @@ WORDS = ("tokens", "words")
 # Between documents in the files of CoNLL-2003.
 _DOCUMENT = "-DOCSTART-"
 _SEPARATORS = re.compile("[ \t]+")
+_COMMENT = "#"
+# In CoNLL-U, numbers of several words that are written as one, and of words that are not written.
+_NO_WORD = re.compile(r"\d+[-.]\d+")
+# Number of columns of CoNLL-U; the fourth, UPOS, has parts of speech, the last, MISC, attributes or `_`.
+_CONLLU_WIDTH, _CONLLU_TAGS = 10, 4
 # Ends of the usual names of such files.
 SUFFIXES = (".conll", ".bio", ".iob", ".iob2")
 
@@ -25,6 +32,8 @@ _TEXT_TABLES = tuple(
 
 # Id of a text, the place of each word, the words, and their tags, if known.
 Sentence = tuple[str, Sequence[str], Sequence[str], Sequence[str] | None]
+# The number of a line and its columns.
+_Line = tuple[int, Sequence[str]]
 
 
 def is_conll(source: Any, text_column: str | None = None) -> bool:
@@ -46,11 +55,11 @@ def is_conll(source: Any, text_column: str | None = None) -> bool:
 
 def read_conll(path: str, split: str) -> Iterator[Sentence]:
     """Yields the texts of a file; `split` is the prefix of their ids."""
-    lines = [
+    lines: Sequence[_Line] = [
         (number, _SEPARATORS.split(line.strip(" \t"))) for number, line in files.read_lines(path)
     ]
-    if _are_counted(lines):
-        lines = [(number, fields[1:] or [""]) for number, fields in lines if fields[0][:1] != "#"]
+    remove = _without_numbers if _are_counted(lines) else _without_comments
+    lines = remove(path, lines)
     width = None
     for is_between, group in itertools.groupby(lines, _is_between):
         if is_between:
@@ -71,20 +80,74 @@ def read_conll(path: str, split: str) -> Iterator[Sentence]:
         yield f"{split}-{numbers[0]}", places, [fields[0] for fields in rows], tags
 
 
-def _is_between(line: tuple[int, Sequence[str]]) -> bool:
+def _is_between(line: _Line) -> bool:
     """Returns whether a line of a CoNLL file separates texts."""
     return line[1][0] in ("", _DOCUMENT)
 
 
-def _are_counted(lines: Sequence[tuple[int, Sequence[str]]]) -> bool:
+def _are_counted(lines: Sequence[_Line]) -> bool:
     """Returns whether the first column counts the words of each text, as in GermEval and CoNLL-U.
 
     There, lines that begin with # are comments.
     """
-    words = [line for line in lines if line[1][0][:1] != "#"]
+    words = [line for line in lines if _is_counted_word(line[1])]
     for is_between, group in itertools.groupby(words, _is_between):
         numbers = [fields[0] for _, fields in group]
         # A text of one word might be "1".
         if not is_between and len(numbers) > 1:
             return numbers == [str(1 + place) for place in range(len(numbers))]
     return False
+
+
+def _is_counted_word(fields: Sequence[str]) -> bool:
+    return not (fields[0].startswith(_COMMENT) or _NO_WORD.fullmatch(fields[0]))
+
+
+def _without_numbers(path: str, lines: Sequence[_Line]) -> list[_Line]:
+    """Returns the lines of words that are counted, without the numbers; of CoNLL-U, up to the tags."""
+    words = [line for line in lines if _is_counted_word(line[1])]
+    is_conllu = all(
+        len(fields) == _CONLLU_WIDTH and (fields[-1] == "_" or "=" in fields[-1])
+        for number, fields in words
+        if not _is_between((number, fields))
+    )
+    if is_conllu:
+        print(f"{path}: the tags are UPOS, the fourth column of CoNLL-U", file=sys.stderr)
+    end = _CONLLU_TAGS if is_conllu else None
+    return [(number, fields[1:end] or [""]) for number, fields in words]
+
+
+def _without_comments(path: str, lines: Sequence[_Line]) -> list[_Line]:
+    """Returns the lines but comments; one line of standard error counts these.
+
+    A comment begins with #, before the first word of a text. As # may also be a word, a comment has
+    another number of columns than words, or ends with what is no tag of others.
+    """
+    words = [
+        line[1] for line in lines if not (_is_between(line) or line[1][0].startswith(_COMMENT))
+    ]
+    if not words:
+        return list(lines)
+    width, tags = len(words[0]), {fields[-1] for fields in words}
+
+    def is_comment(fields: Sequence[str]) -> bool:
+        if not fields[0].startswith(_COMMENT) or len(fields) == 1:
+            return False
+        if len(fields) != width:
+            return True
+        return fields[0] == _COMMENT and fields[-1] not in tags and not is_like_tag(fields[-1])
+
+    kept: list[_Line] = []
+    comments = []
+    for number, fields in lines:
+        is_first = not kept or _is_between(kept[-1])
+        if is_first and is_comment(fields):
+            comments.append(number)
+        else:
+            kept.append((number, fields))
+    if comments:
+        print(
+            f"{path}, line {comments[0]}: {len(comments)} lines that begin with # are comments",
+            file=sys.stderr,
+        )
+    return kept

@@ -9,7 +9,7 @@ from typing import Any
 
 from albert_tf.data.fine_tuning.cells import as_text, is_missing
 from albert_tf.data.fine_tuning.column_meanings import account_for_columns, leave_out_rows
-from albert_tf.data.fine_tuning.column_names import ColumnNames, NamedColumns
+from albert_tf.data.fine_tuning.column_names import ColumnNames, NamedColumns, split_names
 from albert_tf.data.fine_tuning.columns import find_columns, hide_labels, list_columns
 from albert_tf.data.fine_tuning.examples import Columns, quote_names
 from albert_tf.data.fine_tuning.tables import Table
@@ -18,6 +18,12 @@ from albert_tf.errors import InputError, warn
 
 # What Label Studio writes several names of one row in.
 _CHOICES = "choices"
+# A flag -> those that it replaces.
+_REPLACED = {
+    "label_column": ("label_columns",),
+    "label_columns": ("label_column", "label_separator"),
+    "label_separator": ("label_columns",),
+}
 
 
 def open_table(source: Any, split: str, names: ColumnNames | None = None) -> Table:
@@ -77,33 +83,38 @@ def recall_columns(table: Table, split: str, columns: NamedColumns) -> Table:
 
     A warning says which of them the table lacks, so that others are read. A test set may lack labels.
     """
-    known = {name: column for name, column in columns if getattr(table.names, name) is None}
+    known = {name: value for name, value in columns if getattr(table.names, name) is None}
+    for given, replaced in _REPLACED.items():
+        if getattr(table.names, given) is not None:
+            known = {name: value for name, value in known.items() if name not in replaced}
     ignored = known.pop("ignore_columns", None)
-    missing = {name: column for name, column in known.items() if column not in table.columns}
-    if split == "test":
-        missing.pop("label_column", None)
-    for name, column in missing.items():
-        warn(
-            f"{table.name}: has no column '{column}', the --{name} that the model was trained with"
-        )
+    found = {name: known.pop(name) for name in ("label_separator",) if name in known}
+    missing = {
+        name: {*(split_names(value, table.columns) if name == "label_columns" else [value])}
+        - {*table.columns}
+        for name, value in known.items()
+    }
+    missing = {name: lacking for name, lacking in missing.items() if lacking}
+    is_silent = ("label_column", "label_columns") if split == "test" else ()
+    for name, lacking in missing.items():
+        if name not in is_silent:
+            warn(
+                f"{table.name}: has no column {quote_names(sorted(lacking))}, the --{name} that the "
+                "model was trained with"
+            )
+    found |= {name: value for name, value in known.items() if name not in missing}
     if "text_column" in missing:  # without it the second one has no meaning
-        missing["text_pair_column"] = ""
-    found = {name: column for name, column in known.items() if name not in missing}
-    if ignored is not None and {*_split_names(ignored, table)} & {*table.columns}:
+        found.pop("text_pair_column", None)
+    if ignored is not None and {*split_names(ignored, table.columns)} & {*table.columns}:
         found["ignore_columns"] = ignored
     return dataclasses.replace(table, names=dataclasses.replace(table.names, **found))
-
-
-def _split_names(names: str, table: Table) -> list[str]:
-    """Returns the columns in a list of them; one of the table may have commas in its name."""
-    return [names] if names in table.columns else [name.strip() for name in names.split(",")]
 
 
 def _hide_ignored(table: Table, split: str) -> Table:
     given = table.names.ignore_columns
     if given is None:
         return table
-    ignored = _split_names(given, table)
+    ignored = split_names(given, table.columns)
     if split == "train" and not {*ignored} <= {*table.columns}:
         raise InputError(
             f"--ignore_columns={given}: {table.name} has no such columns, but "

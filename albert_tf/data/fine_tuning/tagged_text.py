@@ -13,20 +13,25 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf import files
+from albert_tf.data.fine_tuning.character_spans import (
+    OddSpan,
+    read_spans,
+    shown,
+    warn_of_odd_spans,
+)
 from albert_tf.data.fine_tuning.column_meanings import account_for_columns
+from albert_tf.data.fine_tuning.columns import refuse_sets
 from albert_tf.data.fine_tuning.conll import WORDS, Sentence, is_conll, read_conll
 from albert_tf.data.fine_tuning.examples import Example, check_label
 from albert_tf.data.fine_tuning.features import Features, concatenate, strip_padding
 from albert_tf.data.fine_tuning.opened_tables import open_table
 from albert_tf.data.fine_tuning.tables import Table
+from albert_tf.data.fine_tuning.tag_schemes import check_tags, read_tags
 from albert_tf.data.fine_tuning.tags import (
     Span,
     TagTable,
-    check_tags,
-    scheme_of,
     split_valid_tag,
     tag_words,
-    to_bio,
 )
 from albert_tf.data.fine_tuning.windows import (
     Words,
@@ -53,6 +58,7 @@ class TaggedText(Example):
 
     spans: tuple[Span, ...] | None = None
     words: tuple[tuple[int, int], ...] | None = None
+    has_classes: bool = False  # whether the spans are the words, each with its class
 
     @property
     def known_spans(self) -> tuple[Span, ...]:
@@ -61,7 +67,9 @@ class TaggedText(Example):
         return self.spans
 
 
-def read_tagged(source: Any, split: str, labels: Sequence[str] | None) -> list[TaggedText]:
+def read_tagged(
+    source: Any, split: str, labels: Sequence[str] | None, has_classes: bool | None = None
+) -> list[TaggedText]:
     """Reads tagged texts, from a CoNLL file or from whatever has named columns.
 
     A row has `text` and `spans`, a list of objects with `start`, `end` and `label`, or of lists of the
@@ -69,16 +77,19 @@ def read_tagged(source: Any, split: str, labels: Sequence[str] | None) -> list[T
     `ner_tags`. A line of a CoNLL file has a word in the first column, or in the second after its number,
     and its tag in the last column; an empty line ends a text. A test set may lack the tags, or `spans`.
 
-    The source is a CoNLL file, or what `Table.read` takes. `labels` are those that exist; None accepts
-    all.
+    Args:
+        source: a CoNLL file, or what `Table.read` takes.
+        split: `train`, `dev` or `test`.
+        labels: those that exist; None accepts all.
+        has_classes: whether tags are classes of words, see `read_tags`.
     """
     if is_conll(source):
         name = files.as_path(source)
-        texts = list(make_texts([*read_conll(name, split)], labels))
+        texts = list(make_texts([*read_conll(name, split)], labels, has_classes))
     else:
         table = open_table(source, split)
         name = table.name
-        texts = list(_read_table(table, split, labels))
+        texts = list(_read_table(table, split, labels, has_classes))
     if not texts:
         raise InputError(f"{name}: holds no text")
     unlabelled = sum(text.spans is None for text in texts)
@@ -97,7 +108,10 @@ def collect_labels(texts: Sequence[TaggedText], path: str) -> tuple[str, ...]:
     return tuple(labels)
 
 
-def _read_table(table: Table, split: str, labels: Sequence[str] | None) -> Iterator[TaggedText]:
+def _read_table(
+    table: Table, split: str, labels: Sequence[str] | None, has_classes: bool | None
+) -> Iterator[TaggedText]:
+    refuse_sets(table)
     rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
     text_column = table.names.text_column or _find_column(table, ("text", *WORDS))
     has_words = text_column.lower() in WORDS or isinstance(rows[0].get(text_column), list)
@@ -115,19 +129,23 @@ def _read_table(table: Table, split: str, labels: Sequence[str] | None) -> Itera
         yield from make_texts(
             [*_read_words(table, rows, split, word_column=text_column, tag_column=label_column)],
             labels,
+            has_classes,
         )
         return
+    faults: list[OddSpan] = []
     for number, row in zip(table.numbers, rows, strict=True):
         place, text, spans = table.place(number), row.get(text_column), row.get(label_column)
         if not isinstance(text, str) or not text.strip():
             raise InputError(
-                f"{place}: '{text_column}' is {_shown(text)}; expected a text that is not empty"
+                f"{place}: '{text_column}' is {shown(text)}; expected a text that is not empty"
             )
         if spans is not None or split != "test":
             if not isinstance(spans, list):
-                raise InputError(f"{place}: '{label_column}' is {_shown(spans)}; expected a list")
-            spans = _read_spans(place, text, values=spans, labels=labels)
+                raise InputError(f"{place}: '{label_column}' is {shown(spans)}; expected a list")
+            spans, odd = read_spans(place, text, values=spans, labels=labels)
+            faults += odd
         yield TaggedText(f"{split}-{number}", text, spans=spans)
+    warn_of_odd_spans(faults)
 
 
 def _find_column(table: Table, names: Sequence[str]) -> str:
@@ -146,77 +164,56 @@ def _read_words(
     for number, row in zip(table.numbers, rows, strict=True):
         place, words, tags = table.place(number), row.get(word_column), row.get(tag_column)
         columns: list[Any] = [words] if tags is None and split == "test" else [words, tags]
+        if tags and isinstance(tags, list) and all(type(tag) is int for tag in tags):
+            raise InputError(
+                f"{place}: '{tag_column}' is {shown(tags)}, numbers of tags; expected their names, such "
+                "as B-PER, which a Parquet file or a folder of datasets has"
+            )
         for name, column in zip(names, columns, strict=False):
             if not (isinstance(column, list) and all(isinstance(item, str) for item in column)):
-                raise InputError(f"{place}: '{name}' is {_shown(column)}; expected a list of texts")
+                raise InputError(f"{place}: '{name}' is {shown(column)}; expected a list of texts")
         if not words or len(set(map(len, columns))) > 1:
             counts = " and ".join(str(len(column)) for column in columns)
             raise InputError(f"{place}: received {counts} words and tags; expected as many of each")
         yield f"{split}-{number}", [place] * len(words), words, tags
 
 
-def _read_spans(
-    place: str, text: str, values: Sequence[Any], labels: Sequence[str] | None
-) -> tuple[Span, ...]:
-    spans = sorted(_read_span(place, text, value, labels) for value in values)
-    for before, after in itertools.pairwise(spans):
-        if after.start < before.end:
-            raise InputError(
-                f"{place}: the spans {before.start} to {before.end} and {after.start} to {after.end} "
-                "cross each other; expected spans without a common character"
-            )
-    return tuple(spans)
-
-
-def _read_span(place: str, text: str, value: Any, labels: Sequence[str] | None) -> Span:
-    parts = value
-    if isinstance(value, dict):
-        # Of doccano: `start_offset` and `end_offset`.
-        parts = [value.get(name, value.get(f"{name}_offset")) for name in Span._fields]
-    if not isinstance(parts, list) or [type(part) for part in parts] != [int, int, str]:
-        raise InputError(
-            f"{place}: received the span {_shown(value)}; expected an object with the whole numbers "
-            "'start' and 'end' and a 'label', or a list of the three"
-        )
-    span = Span(*parts)
-    if not 0 <= span.start < span.end <= len(text):
-        raise InputError(
-            f"{place}: received the span {span.start} to {span.end}; expected at least one character of "
-            f"the text, which has {len(text)}"
-        )
-    part = text[span.start : span.end]
-    if not part.strip():
-        raise InputError(
-            f"{place}: the span {span.start} to {span.end} is {_shown(part)}; expected a visible one"
-        )
-    check_label(place, span.label, labels)
-    start = span.start + len(part) - len(part.lstrip())
-    return span._replace(start=start, end=start + len(part.strip()))
-
-
-def make_texts(sentences: Sequence[Sentence], labels: Sequence[str] | None) -> Iterator[TaggedText]:
+def make_texts(
+    sentences: Sequence[Sentence],
+    labels: Sequence[str] | None,
+    has_classes: bool | None = None,
+) -> Iterator[TaggedText]:
     """Yields texts that are given as words, of which all have tags or none.
 
-    `labels` are those that exist; None accepts all.
+    `labels` are those that exist; None accepts all. `has_classes` is that of `read_tags`.
     """
-    name, read = to_bio([tags for *_, tags in sentences if tags is not None])
-    if name not in ("BIO", "BIOES"):
-        warn(f"{sentences[0][1][0]}: the tags are read as {name}")
-    tags_in_bio, scheme = iter(read), scheme_of(tag for tags in read for tag in tags)
+    read = read_tags([tags for *_, tags in sentences if tags is not None], has_classes)
+    if read.name not in ("BIO", "BIOES"):
+        warn(f"{sentences[0][1][0]}: the tags are read as {read.name}")
+    read_texts = iter(read.texts)
     for guid, places, words, tags in sentences:
         for place, word in zip(places, words, strict=True):
             if not word.strip():
-                raise InputError(
-                    f"{place}: the word {_shown(word)} is white space; expected a word"
-                )
+                raise InputError(f"{place}: the word {shown(word)} is white space; expected a word")
         ends = list(itertools.accumulate(len(word) + 1 for word in words))
         limits = [(end - 1 - len(word), end - 1) for end, word in zip(ends, words, strict=True)]
         spans = None
         if tags is not None:
-            tags = next(tags_in_bio)
-            check_tags(tags, places, scheme, labels)
-            spans = tuple(_join_words(limits, tags))
-        yield TaggedText(guid, " ".join(words), spans=spans, words=tuple(limits))
+            tags = next(read_texts)
+            if read.has_classes:
+                for place, tag in zip(places, tags, strict=True):
+                    check_label(place, tag, labels)
+                spans = tuple(Span(*limit, tag) for limit, tag in zip(limits, tags, strict=True))
+            else:
+                check_tags(tags, places, read.scheme, labels)
+                spans = tuple(_join_words(limits, tags))
+        yield TaggedText(
+            guid,
+            " ".join(words),
+            spans=spans,
+            words=tuple(limits),
+            has_classes=read.has_classes,
+        )
 
 
 def _join_words(words: Sequence[tuple[int, int]], tags: Sequence[str]) -> Iterator[Span]:
@@ -232,11 +229,6 @@ def _join_words(words: Sequence[tuple[int, int]], tags: Sequence[str]) -> Iterat
         span = Span(start, end, label) if label else None
     if span:
         yield span
-
-
-def _shown(value: Any) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 80 else f"{shown[:80]}..."
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

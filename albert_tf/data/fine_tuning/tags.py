@@ -2,7 +2,9 @@
 
 In BIO, `B-PER` is the first word of a span of the label PER, `I-PER` each further one, `O` any word
 outside of spans. In BIOES a span also ends with `E-PER`, and `S-PER` is a span of one word. Models that
-are trained here learn BIO; models from elsewhere may have either, and files other schemes, too.
+are trained here learn BIO; models from elsewhere may have either, and files the schemes of
+`tag_schemes.py`, too. Tags without prefixes and without `O`, such as parts of speech, are classes of
+words: each word is a span.
 
 Predicted tags need not be a valid sequence. They are read as in the CoNLL evaluation
 (https://www.clips.uantwerpen.be/conll2000/chunking/conlleval.txt): a span goes on as long as the label
@@ -10,14 +12,13 @@ stays the same, no B or S begins another one, and no E or S has ended it.
 """
 
 import dataclasses
-import itertools
+import re
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple, Self
 
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.fine_tuning.examples import check_label
 from albert_tf.errors import InputError
 
 Scheme = Literal["BIO", "BIOES"]
@@ -28,6 +29,8 @@ _PREFIXES: dict[Scheme, dict[tuple[bool, bool], str]] = {
     "BIO": {(True, True): "B", (True, False): "B", (False, False): "I", (False, True): "I"},
     "BIOES": {(True, True): "S", (True, False): "B", (False, False): "I", (False, True): "E"},
 }
+# What `transformers` calls classes without names, which may be tags of any scheme.
+_UNNAMED = re.compile(r"LABEL_\d+")
 
 
 class Span(NamedTuple):
@@ -63,83 +66,9 @@ def scheme_of(tags: Iterable[str]) -> Scheme:
     return "BIOES" if any(tag.startswith(("E-", "S-")) for tag in tags) else "BIO"
 
 
-def check_next_tag(scheme: Scheme, before: str, tag: str) -> str | None:
-    """Returns which tags may follow `before` if `tag` may not; around a text the tag is `O`."""
-    prefix, label = split_valid_tag(tag)
-    before_prefix, before_label = split_valid_tag(before)
-    inside = ("I", "E") if scheme == "BIOES" else ("I",)
-    if before_prefix in (("B", "I") if scheme == "BIOES" else ()):
-        if prefix in inside and label == before_label:
-            return None
-        return f"I-{before_label} or E-{before_label}"
-    if prefix not in inside:
-        return None
-    if scheme == "BIO" and before_label == label:
-        return None
-    first = f"B-{label} or S-{label}" if scheme == "BIOES" else f"B-{label}"
-    return f"{first}, with which a span begins"
-
-
-def check_tags(
-    tags: Sequence[str], places: Sequence[str], scheme: Scheme, labels: Sequence[str] | None
-) -> None:
-    """Raises an `InputError` if the tags of a text are no sequence of the scheme.
-
-    `places` are where the tags are, for messages; `labels` those that exist, None for any.
-    """
-    before = OUTSIDE
-    for place, tag in zip(places, tags, strict=True):
-        parts = split_tag(tag)
-        if parts is None:
-            raise InputError(
-                f"{place}: unknown tag {tag!r:.80}; expected O, or B-, I-, E- or S- before a label"
-            )
-        if tag != OUTSIDE:
-            check_label(place, parts[1], labels)
-        if expected := check_next_tag(scheme, before, tag):
-            raise InputError(
-                f"{place}: received the tag {tag} after {before}; expected {expected} ({scheme})"
-            )
-        before = tag
-    if expected := check_next_tag(scheme, before, OUTSIDE):
-        raise InputError(
-            f"{places[-1]}: received the tag {before} at the end of a text; expected {expected} after it "
-            f"({scheme})"
-        )
-
-
-def to_bio(texts: Sequence[Sequence[str]]) -> tuple[str, list[Sequence[str]]]:
-    """Returns the name of the scheme of the tags of some texts, and the tags in BIO or BIOES.
-
-    In BILOU, L is BIOES's E and U its S. In IOB1 a span begins with I unless it follows one of the same
-    label, and in IO always. Tags that are B and I alone have the label `SPAN`.
-    """
-    tags = {tag for text in texts for tag in text}
-    if tags & {"B", "I"} and tags <= {"B", "I", OUTSIDE}:
-        bare = {"B": "B-SPAN", "I": "I-SPAN", OUTSIDE: OUTSIDE}
-        name, texts = to_bio([[bare[tag] for tag in text] for text in texts])
-        return f"{name} without labels", texts
-    if any(tag.startswith(("L-", "U-")) for tag in tags):
-        bioes = {"L-": "E-", "U-": "S-"}
-        return "BILOU", [[bioes.get(tag[:2], tag[:2]) + tag[2:] for tag in text] for text in texts]
-    if any(tag.startswith(("E-", "S-")) for tag in tags):
-        return "BIOES", list(texts)
-    # Whether spans begin with B, I where they might begin with either, or B right behind their like.
-    begins = {
-        tag[:1] + ("" if before[2:] != tag[2:] else "+")
-        for text in texts
-        for before, tag in itertools.pairwise((OUTSIDE, *text))
-        if tag != OUTSIDE
-    }
-    if "I" not in begins or "B" in begins:
-        return "BIO", list(texts)
-    return "IOB1" if "B+" in begins else "IO", [
-        [
-            "B" + tag[1:] if tag[:2] == "I-" and before[2:] != tag[2:] else tag
-            for before, tag in itertools.pairwise((OUTSIDE, *text))
-        ]
-        for text in texts
-    ]
+def are_classes(tags: Sequence[str]) -> bool:
+    """Returns whether the tags of a model are classes of words, without prefixes and without `O`."""
+    return all(split_tag(tag) is None and not _UNNAMED.fullmatch(tag) for tag in tags)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -148,15 +77,31 @@ class TagTable:
 
     labels: tuple[str, ...]
     label_ids: np.ndarray  # index of each tag's label, -1 for `O`: int32 (k,)
-    opens: np.ndarray  # whether a tag always begins a span, as B and S do: bool (k,)
-    closes: np.ndarray  # whether a tag always ends a span, as E and S do: bool (k,)
+    opens: np.ndarray  # whether a tag always begins a span, as B, S and classes do: bool (k,)
+    closes: np.ndarray  # whether a tag always ends a span, as E, S and classes do: bool (k,)
     # The tag of a word in a span by its label, by whether it is the first word, and by whether it is the
     # last: int32 (labels, 2, 2).
     word_tags: np.ndarray
+    outside: int  # the id of `O`; -1 if there is none, as each word has a class
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether each word has a class of its own; otherwise tags stand for spans."""
+        return self.outside < 0
 
     @classmethod
     def from_tags(cls, tags: Sequence[str]) -> Self:
         """Makes the table of the tags of a model, in the order of their ids."""
+        if tags and are_classes(tags):
+            ids = np.arange(len(tags), dtype=np.int32)
+            return cls(
+                labels=tuple(tags),
+                label_ids=ids,
+                opens=np.ones(len(tags), bool),
+                closes=np.ones(len(tags), bool),
+                word_tags=np.tile(ids[:, None, None], (1, 2, 2)),
+                outside=-1,
+            )
         parts = []
         for tag in tags:
             if (part := split_tag(tag)) is None:
@@ -182,6 +127,7 @@ class TagTable:
             opens=np.array([prefix in ("B", "S") for prefix, _ in parts]),
             closes=np.array([prefix in ("E", "S") for prefix, _ in parts]),
             word_tags=word_tags,
+            outside=tags.index(OUTSIDE),
         )
 
 
@@ -208,12 +154,12 @@ def find_spans(
 def tag_words(
     starts: np.ndarray, ends: np.ndarray, spans: Sequence[Span], table: TagTable
 ) -> np.ndarray:
-    """Returns the tags of words, int32 (n,).
+    """Returns the tags of words, int32 (n,), `table.outside` for a word in no span.
 
     A word belongs to the last span that shares a character with it. The words, from the characters
     `starts` to before `ends`, int (n,), are ascending, and so are the spans, which do not cross.
     """
-    tags = np.full(len(starts), table.label_ids.argmin(), np.int32)
+    tags = np.full(len(starts), table.outside, np.int32)
     if not spans or not len(starts):
         return tags
     span_starts, span_ends = (np.array([span[side] for span in spans]) for side in (0, 1))

@@ -1,13 +1,9 @@
 """Every column is read, named, or known to change nothing; the same rows are the same examples."""
 
-import csv
-import io
 import json
 import re
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -26,6 +22,7 @@ from albert_tf.kinds import (
     TokenClassification,
     recognise,
 )
+from tests.data.fine_tuning.forms import FORMS, in_form, write
 from tests.helpers import refused
 
 ROWS = [{"text": f"text {number}", "label": "ab"[number % 2]} for number in range(6)]
@@ -41,32 +38,6 @@ def read(rows, split="train", kind=KIND, **names):
 def added(values, name="extra", rows=ROWS):
     """Returns rows with one more column."""
     return [{**row, name: value} for row, value in zip(rows, values, strict=True)]
-
-
-def write(folder, name, rows):
-    """Returns the path of a file with rows, as `csv`, `json` or pyarrow writes them."""
-    path = folder / name
-    if name.endswith(".jsonl"):
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    elif name.endswith(".parquet"):
-        pyarrow.parquet.write_table(pa.Table.from_pylist(rows), path)
-    else:
-        file = io.StringIO()
-        writer = csv.DictWriter(file, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
-        path.write_text(file.getvalue())
-    return str(path)
-
-
-class Frame:
-    """What is used of a pandas DataFrame."""
-
-    def __init__(self, rows):
-        self.rows, self.columns, self.iloc = rows, tuple(rows[0]), None
-
-    def to_dict(self, orient):
-        return list(self.rows)
 
 
 NAMES = st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=3, max_size=12)
@@ -246,9 +217,6 @@ def test_other_texts_are_only_texts(text):
     assert read_written(text) == text
 
 
-FORMS = ("rows.csv", "rows.jsonl", "rows.parquet", "frame")
-
-
 @pytest.mark.parametrize(
     ("labels", "expected"),
     [
@@ -265,7 +233,7 @@ FORMS = ("rows.csv", "rows.jsonl", "rows.parquet", "frame")
 @pytest.mark.parametrize("form", FORMS)
 def test_the_same_rows_are_the_same_examples(labels, expected, form, tmp_path):
     rows = [{"text": "[a, b]", "labels": label} for label in labels]
-    source = Frame(rows) if form == "frame" else write(tmp_path, form, rows)
+    source = in_form(form, rows, tmp_path)
     table = open_table(source, "train")
     kind = recognise(table, "classification")
     is_set = any(isinstance(label, list) and len(label) != 1 for label in labels)
@@ -278,7 +246,7 @@ def test_the_same_rows_are_the_same_examples(labels, expected, form, tmp_path):
 @pytest.mark.parametrize("form", FORMS)
 def test_label_studio_writes_several_names_as_an_object(form, tmp_path):
     rows = [{"text": "x", "label": "Dull"}, {"text": "y", "label": '{"choices": ["Fun", "Warm"]}'}]
-    source = Frame(rows) if form == "frame" else write(tmp_path, form, rows)
+    source = in_form(form, rows, tmp_path)
     kind = recognise(open_table(source, "train"), "classification")
     assert [label for *_, label in read(source, kind=kind)] == ["Dull", "Fun|Warm"]
 

@@ -2,11 +2,10 @@
 
 import dataclasses
 import json
+import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from albert_tf.data.fine_tuning.batches import make_batch
 from albert_tf.data.fine_tuning.column_names import ColumnNames
@@ -65,52 +64,60 @@ def test_a_conll_file_may_have_any_name_and_count_its_words(tmp_path, name):
     assert text.text_a == "1"
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# id a-1 domain=en\nthe _ _ O\n# _ _ O\nBath _ _ B-LOC\n\n# id a-2 domain=en\nOslo _ _ B-LOC\n",
+        "# license\n\n# sent 1\n# by hand\nthe O\n# O\nBath B-LOC\n\n# sent 2\nOslo B-LOC\n",
+        "the O\n# O\nBath B-LOC\n\n# sent\tof\ttwo\nOslo B-LOC\n",
+    ],
+)
+def test_comments_stand_before_the_words_of_a_text(tmp_path, text, capsys):
+    first, second = read_tagged(write(tmp_path, text), "train", None)
+    assert (first.text_a, second.text_a) == ("the # Bath", "Oslo")
+    assert first.spans == (Span(6, 10, "LOC"),)
+    assert re.search(r"line \d: \d lines that begin with # are comments", capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    "text", ["# O\nBath B-LOC\n", "#bath O\nBath B-LOC\n", "# O\n#bath B-LOC\n"]
+)
+def test_words_may_begin_with_a_hash(tmp_path, text):
+    (read,) = read_tagged(write(tmp_path, text), "train", None)
+    assert len(read.words) == 2
+    (read,) = read_tagged(write(tmp_path, "#bath\n#\n"), "test", None)
+    assert read.text_a == "#bath #"
+
+
+CONLLU = """# sent_id = 1
+# text = du pain
+1-2\tdu\t_\t_\t_\t_\t_\t_\t_\t_
+1\tde\tde\tADP\tP\t_\t3\tcase\t_\t_
+2\tle\tle\tDET\tD\tDefinite=Def\t3\tdet\t_\tSpaceAfter=No
+2.1\tbon\t_\t_\t_\t_\t_\t_\t_\t_
+3\tpain\tpain\tNOUN\tN\t_\t0\troot\t_\t_
+
+# sent_id = 2
+1\tpain\tpain\tNOUN\tN\t_\t0\troot\t_\tNAME_
+"""
+
+
+def test_parts_of_speech_of_conllu(tmp_path, capsys):
+    conllu = CONLLU.replace("NAME_", "_")
+    first, second = read_tagged(write(tmp_path, conllu, "fr.conllu"), "train", None)
+    assert (first.text_a, second.text_a) == ("de le pain", "pain")
+    assert [span.label for span in first.spans] == ["ADP", "DET", "NOUN"]
+    assert first.has_classes
+    assert "the tags are UPOS, the fourth column of CoNLL-U" in capsys.readouterr().err
+    tagged = CONLLU.replace("\t_\n", "\tO\n").replace("SpaceAfter=No", "O").replace("NAME_", "B-X")
+    *_, second = read_tagged(write(tmp_path, tagged, "fr.conllu"), "train", None)
+    assert second.spans == (Span(0, 4, "X"),)
+
+
 def test_spans_of_doccano(tmp_path):
     value = {"text": "a cat", "spans": [{"start_offset": 1, "end_offset": 5, "label": "X"}]}
     (text,) = read_tagged(write_json(tmp_path, value), "train", None)
     assert text.spans == (Span(2, 5, "X"),)
-
-
-# What each scheme writes for a span's first word, further ones, last one, and its only one.
-PREFIXES = {"BIO": "BIIB", "BIOES": "BIES", "BILOU": "BILU"}
-LABELS = st.sampled_from("XY")
-
-
-def tags_of(spans, scheme):
-    tags, before = [], None
-    for label, length in spans:
-        if not label:
-            tags += ["O"] * length
-        elif scheme == "IOB1":
-            tags += ["B" if label == before else "I", *"I" * (length - 1)]
-        elif length == 1:
-            tags += PREFIXES[scheme][3]
-        else:
-            first, inner, last, _ = PREFIXES[scheme]
-            tags += [first, *inner * (length - 2), last]
-        tags[len(tags) - length :] = [
-            f"{tag}-{label}" if label else tag for tag in tags[len(tags) - length :]
-        ]
-        before = label
-    return tags
-
-
-@settings(deadline=None)
-@given(st.lists(st.tuples(LABELS | st.none(), st.integers(1, 4)), min_size=1, max_size=6))
-def test_all_schemes_of_tags_give_the_same_spans(spans):
-    def read(tags):
-        row = {"tokens": ["word"] * len(tags), "ner_tags": tags}
-        return read_tagged([row], "dev", ["X", "Y"])
-
-    expected = read(tags_of(spans, "BIO"))
-    for scheme in ("BIOES", "BILOU", "IOB1"):
-        assert read(tags_of(spans, scheme)) == expected
-    bare = [(label and "X", length) for label, length in spans]
-    spans_of_bare = [span._replace(label="SPAN") for span in read(tags_of(bare, "BIO"))[0].spans]
-    if any(label for label, _ in spans):
-        row = {"tokens": ["word"] * sum(length for _, length in spans)}
-        row["ner_tags"] = [tag[:1] for tag in tags_of(bare, "BIO")]
-        assert list(read_tagged([row], "dev", None)[0].spans) == spans_of_bare
 
 
 def test_json_lines_count_characters(tmp_path):
@@ -151,6 +158,10 @@ def test_words_with_tags_in_columns(tmp_path):
             {"tokens": [*"abc"], "tags": ["I-X", "O", "B-X"]},
             r"\[0\]: received the tag I-X after O; e",
         ),
+        (
+            {"tokens": ["a", "b"], "ner_tags": [1, 0]},
+            r"\[0\]: 'ner_tags' is \[1, 0\], numbers of tags; e",
+        ),
         ({"tokens": ["\u00a0"], "tags": ["O"]}, r"\[0\]: the word '\\xa0' is white space"),
     ],
 )
@@ -178,7 +189,7 @@ def test_test_files_may_lack_labels(tmp_path):
         ("a S-X\nb B-X\nc O\n", ", line 3: received the tag O after B-X; expected I-X or E-X"),
         ("a S-X\nb E-X\n", ", line 2: received the tag E-X after S-X; expected B-X or S-X, with"),
         ("a S-X\nb B-X\n", ", line 2: received the tag B-X at the end of a text; expected I-X or"),
-        ("a X\n", ", line 1: unknown tag 'X'; expected O, or B-, I-, E- or S- before a label"),
+        ("b B-X\na X\n", ", line 2: unknown tag 'X'; expected O, or B-, I-, E- or S- before a lab"),
         ("a B-\n", ", line 1: unknown tag 'B-'"),
         ("a B-Z\n", ", line 1: unknown label 'Z'; expected 'X', 'Y'"),
         ("a O\nb\n", ", line 2: columns: received 1, expected 2 as in the first line"),
@@ -213,7 +224,6 @@ def span(start, end, label="X"):
             {"text": "a cat", "spans": [span(1, 2)]},
             "the span 1 to 2 is ' '; expected a visible one",
         ),
-        ({"text": "a cat", "spans": [span(2, 5), span(0, 3)]}, "0 to 3 and 2 to 5 cross each"),
         ({"text": "a cat", "spans": [span(0, 1, "Z")]}, "unknown label 'Z'; expected 'X', 'Y'"),
         ({"text": "a cat", "spans": [span(0, 1, "")]}, "the label is empty"),
     ],
@@ -222,6 +232,26 @@ def test_mistakes_in_json_lines(tmp_path, value, message):
     path = write_json(tmp_path, {"text": "fine", "spans": []}, value)
     with refused(rf"train\.jsonl, line 2: .*{message}"):
         read_tagged(path, "train", ["X", "Y"])
+
+
+def test_of_spans_that_overlap_the_longest_count(capsys):
+    def read(*spans):
+        (text,) = read_tagged([{"text": "Emma, by Jane Austen", "spans": [*spans]}], "dev", None)
+        return text.spans
+
+    jane, austen, whole = span(9, 13), span(14, 20), span(9, 20, "Y")
+    assert read(jane, whole, austen) == (Span(9, 20, "Y"),)
+    said = capsys.readouterr().err
+    assert said.count("\n") == 2
+    assert "dev[0]: spans that overlap a longer or an earlier one and are left out: 2, such" in said
+    assert read(austen, jane, jane, austen) == (Span(9, 13, "X"), Span(14, 20, "X"))
+    assert (
+        "dev[0]: spans that stand twice and count once: 2, such as 14 to" in capsys.readouterr().err
+    )
+    # Of two labels of one span, the first; of chains, what is left without a common character.
+    assert read(span(9, 20), whole) == (Span(9, 20, "X"),)
+    assert read(span(0, 5), span(3, 8), span(6, 11)) == (Span(0, 5, "X"), Span(6, 11, "X"))
+    assert read(span(0, 5), span(3, 9)) == (Span(3, 9, "X"),)
 
 
 def test_mistakes_in_whole_files(tmp_path):

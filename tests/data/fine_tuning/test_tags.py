@@ -3,14 +3,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from albert_tf.data.fine_tuning.tags import (
-    Span,
-    TagTable,
-    check_next_tag,
-    find_spans,
-    make_tags,
-    tag_words,
-)
+from albert_tf.data.fine_tuning.tag_schemes import check_next_tag
+from albert_tf.data.fine_tuning.tags import Span, TagTable, find_spans, make_tags, tag_words
 from tests.helpers import refused
 
 TAGS = {
@@ -78,3 +72,13 @@ def test_a_word_belongs_to_the_last_span_in_it():
 def test_classes_that_are_no_tags(tags, message):
     with refused(message):
         TagTable.from_tags(tags)
+
+
+def test_classes_of_words_are_tags_of_spans_of_one_word():
+    table = TagTable.from_tags(["DET", "NOUN"])
+    ids = np.array([1, 1, 0])
+    found = [values.numpy().tolist() for values in find_spans(ids, np.array([0, 0, 0]), table)]
+    assert found == [[0, 1, 2], [0, 1, 2], [1, 1, 0]]
+    starts = 4 * np.arange(4)
+    spans = [Span(0, 3, "NOUN"), Span(4, 7, "NOUN"), Span(8, 11, "DET")]
+    assert tag_words(starts, starts + 3, spans, table).tolist() == [1, 1, 0, -1]
