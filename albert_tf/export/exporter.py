@@ -146,9 +146,9 @@ def _card_sections(
     if more := kind.optional_texts:
         names = ", ".join(f"`{name}`" for name in more)
         yield (
-            f"Whether the model was trained on pairs is not known. Of SavedModels for texts, the "
-            f"signature `{PAIRS}` also takes {names}. In other files that take texts, an "
-            f"empty {names} makes no pair."
+            "Whether the model was trained on pairs is not known. The signature "
+            f"`{PAIRS}` of SavedModels for texts, and the file `{PAIRS}.xml` of OpenVINO, also take "
+            f"{names}, of which an empty one makes no pair."
         )
     if kind.labels:
         yield "## Labels"

@@ -11,14 +11,14 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.export import openvino_text
-from albert_tf.export.saved_models import UncheckedModel, ids_specs
+from albert_tf.export.saved_models import PAIRS, UncheckedModel, ids_specs
 from albert_tf.export.writers import Arrays, Exported, Run, Written, quiet
 from albert_tf.tokenization import AlbertTokenizer
 
 if TYPE_CHECKING:
     import openvino
 
-OPENVINO_FILE = "model.xml"
+OPENVINO_NAME = "model"
 
 
 def write(exported: Exported, folders: Mapping[str, str]) -> dict[str, Written]:
@@ -39,13 +39,18 @@ def write(exported: Exported, folders: Mapping[str, str]) -> dict[str, Written]:
         store_in_bfloat16(model)
     run = compile_openvino(model, is_bfloat16)
     if kind.reads_one_sequence and isinstance(tokenizer, AlbertTokenizer):
-        # The file has one signature; an empty second text makes no pair.
-        names = (*kind.texts, *kind.optional_texts)
-        model = openvino_text.add_tokenizer(
-            model, tokenizer, names=names, max_seq_length=kind.max_seq_length
-        )
+
+        def add_tokenizer(ids_model, names):
+            return openvino_text.add_tokenizer(
+                ids_model, tokenizer, names=names, max_seq_length=kind.max_seq_length
+            )
+
+        if kind.optional_texts:  # a file has one signature
+            with_pairs = add_tokenizer(model.clone(), (*kind.texts, *kind.optional_texts))
+            write_openvino(with_pairs, folders["openvino"], PAIRS)
+        model = add_tokenizer(model, kind.texts)
     inputs = openvino_specs(model)
-    write_openvino(model, folders["openvino"])
+    write_openvino(model, folders["openvino"], OPENVINO_NAME)
     written = Written(
         stored_in="bfloat16" if is_bfloat16 else "float32",
         inputs=inputs,
@@ -114,15 +119,15 @@ def openvino_specs(model: "openvino.Model") -> dict[str, tf.TensorSpec]:
     }
 
 
-def write_openvino(model: "openvino.Model", folder: str) -> None:
-    """Writes `model.xml` and `model.bin`."""
+def write_openvino(model: "openvino.Model", folder: str, name: str) -> None:
+    """Writes `<name>.xml` and `<name>.bin`."""
     import openvino
 
     with tempfile.TemporaryDirectory() as local:
-        openvino.save_model(model, os.path.join(local, OPENVINO_FILE), compress_to_fp16=False)
-        for name in os.listdir(local):
+        openvino.save_model(model, os.path.join(local, f"{name}.xml"), compress_to_fp16=False)
+        for file in os.listdir(local):
             files.write_bytes(
-                os.path.join(folder, name), files.read_bytes(os.path.join(local, name))
+                os.path.join(folder, file), files.read_bytes(os.path.join(local, file))
             )
 
 

@@ -43,6 +43,8 @@ def _write_table(path: pathlib.Path, *columns: str, count: int = 12) -> None:
         "score": "012345",
         "tags": ("sports|politics", "sports", "politics"),
         "gold_label": ("entailment", "neutral", "contradiction"),
+        "genres": ("drama;comedy", "drama", "comedy"),
+        **{"toxic": "01", "obscene": "001", "threat": "110"},
     }
     header = ["label" if column in ("score", "tags") else column for column in columns]
     rows = [
@@ -158,6 +160,10 @@ FILES: dict[str, Callable[[pathlib.Path], None]] = {
     **dict.fromkeys(("train.csv", "dev.csv"), _table("label", "text")),
     **dict.fromkeys(("more.tsv", "other.tsv"), _table("label", "text")),
     **dict.fromkeys(("topics.tsv", "topics_dev.tsv"), _table("tags", "text")),
+    "toxic.csv": lambda path: _write_table(
+        path, "comment_text", "toxic", "obscene", "threat", count=60
+    ),
+    "films.csv": lambda path: _write_table(path, "text", "genres", count=60),
     "pairs.tsv": _table("text_a", "text_b"),
     "scored.tsv": _table("text_a", "text_b", "score"),
     **dict.fromkeys(("train.conll", "dev.conll"), _write_conll),

@@ -63,12 +63,12 @@ def run_onnx_file(path, inputs):
     return dict(zip(names, session.run(names, dict(inputs)), strict=True))
 
 
-def run_openvino(path, inputs):
+def run_openvino(path, inputs, name="model"):
     """Loads as a server does; `import openvino_tokenizers` adds the tokenizer's operators."""
     openvino = pytest.importorskip("openvino", reason=_PARITY)
     pytest.importorskip("openvino_tokenizers", reason=_PARITY)
     config = {"INFERENCE_PRECISION_HINT": "f32"}
-    compiled = openvino.Core().compile_model(f"{path}/model.xml", "CPU", config)
+    compiled = openvino.Core().compile_model(f"{path}/{name}.xml", "CPU", config)
     outputs = compiled({name: np.array(values) for name, values in inputs.items()})
     return {output.get_any_name(): outputs[output.get_any_name()] for output in compiled.outputs}
 

@@ -1,20 +1,27 @@
 """The tokenizer inside a model for OpenVINO."""
 
+import dataclasses
+import pathlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from albert_tf.data.fine_tuning.tables import Table
+from albert_tf.export import export
 from albert_tf.export.openvino_text import add_tokenizer, convert_to_openvino
 from albert_tf.export.saved_models import INPUTS, trace
 from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer, train_vocabulary
 from tests.export.kinds import (
+    OF_NAMES,
     TEXTS,
     assert_equal,
     expected_of,
+    expected_of_texts,
     export_kind,
     make_inputs,
     make_model,
+    text_columns,
 )
 from tests.export.runtimes import run_openvino
 from tests.helpers import shared_path, write_wordpiece
@@ -76,6 +83,22 @@ def test_ids_of_real_texts():
     table = Table.read(str(shared_path("data/glue/SST-2/dev.tsv")))
     texts += [row[table.columns.index("sentence")] for row in table.rows]
     assert tokenize(tokenizer, texts) == tokenizer.encode_batch(texts)
+
+
+def test_models_that_may_read_pairs_need_no_second_text(tokenizer, tmp_path):
+    """Those of other libraries, which do not say whether they were trained on pairs."""
+    model = make_model("classifier")
+    kind = dataclasses.replace(OF_NAMES["classifier"], task_name="")
+    (folder,) = export(model, kind, tokenizer, str(tmp_path), "openvino").values()
+    columns = text_columns("classifier")
+    expected = expected_of_texts("classifier", model, tokenizer)
+    assert_equal(run_openvino(folder, columns, "pairs"), expected)
+    single = run_openvino(folder, {"text_a": columns["text_a"]})
+    without = {**columns, "text_b": [""] * len(columns["text_a"])}
+    assert_equal(single, run_openvino(folder, without, "pairs"))
+    card = (pathlib.Path(folder) / "README.md").read_text()
+    assert "the file `pairs.xml` of OpenVINO, also take `text_b`" in card
+    assert "| input | `text_b`" not in card
 
 
 def test_wordpiece_vocabulary_stays_outside(tmp_path):
