@@ -229,6 +229,9 @@ def test_other_hugging_face_folders(loaded, write_hugging_face, tmp_path, eagerl
     ]
     tagger = albert_tf.AlbertTokenClassifier(encoder, num_classes=3)
     assert load(tagger, kind=TokenClassification(labels=("O", "B-X", "I-X"))).labels == ("X",)
+    classes = load(tagger, kind=TokenClassification(labels=("DET", "NOUN", "VERB")))
+    assert classes.kind.metrics == ("accuracy",)
+    assert [span.label in classes.labels for span in classes.predict("the cat")[0]] == [True, True]
     with refused(r"labels: received 'LABEL_0'; expected O, or B-, I-"):
         load(tagger)
     load(encoder)

@@ -198,6 +198,39 @@ def test_columns_of_the_training_are_those_of_all_that_follows(
         model.evaluate(dev, text_column="missing")
 
 
+def test_columns_of_labels_are_those_of_all_that_follows(data, trained, tmp_path, capsys, eagerly):
+    train, dev = (
+        [
+            {"clean": row["text_a"], "toxic": number % 2, "obscene": int(number % 3 == 0)}
+            for number, row in enumerate(read_table(data / f"{name}.tsv"))
+        ]
+        for name in ("train", "dev")
+    )
+    names = {"text_column": "clean", "label_columns": "toxic,obscene"}
+    flags = {"num_train_steps": 1, "learning_rate": 0.0, "reset_head": True, "max_seq_length": 24}
+    out = tmp_path / "out"
+    model = albert_tf.fine_tune(str(trained / "best"), train, dev, output_dir=out, **names, **flags)
+    assert model.labels == ("toxic", "obscene")
+    assert albert_tf.load(out).evaluate(dev) == model.evaluate(dev)
+    (tmp_path / "dev.jsonl").write_text("".join(json.dumps(row) + "\n" for row in dev))
+    capsys.readouterr()
+    run(FineTuningOptions(output_dir=str(out), predict_file=str(tmp_path / "dev.jsonl")))
+    received = capsys.readouterr()
+    assert received.out.splitlines()[0].endswith("probability_toxic\tprobability_obscene")
+    assert len(received.out.splitlines()) == 1 + len(dev)
+    for changed in ("obscene,toxic", "toxic,length"):
+        rows = [{**row, "length": 1} for row in train]
+        with refused("holds a model of another task: labels"):
+            albert_tf.fine_tune(
+                str(trained / "best"),
+                rows,
+                [{**row, "length": 1} for row in dev],
+                output_dir=out,
+                **{**names, "label_columns": changed},
+                **{**flags, "num_train_steps": 2},
+            )
+
+
 def test_predictions_say_which_text_is_unknown(trained, capsys):
     model = albert_tf.load(trained)
     count = len(model.kind.texts)

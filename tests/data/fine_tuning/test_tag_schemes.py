@@ -110,7 +110,7 @@ def cut(spans, count):
 @given(SPANS, SPANS, st.integers(3, 12))
 def test_scores_are_those_of_seqeval(scheme, true, made, count):
     sides = [tags_of(cut(spans, count), scheme) for spans in (true, made)]
-    if not ({*sides[0]} - {"O"} and {*sides[1]} - {"O"} and {"O"} <= {*sides[0], *sides[1]}):
+    if {"O"} in ({*sides[0]}, {*sides[1]}):  # which no scheme of seqeval's reads
         return
     rows = [{"tokens": ["word"] * count, "ner_tags": tags} for tags in sides]
     text, other = read_tagged(rows, "dev", ["X", "Y-z"], has_classes=False)
@@ -153,7 +153,7 @@ def test_scores_are_those_of_seqeval(scheme, true, made, count):
     ],
 )
 def test_schemes_are_recognised(tags, name, has_classes):
-    assert read_tags([tags.split()])[::2] == (name, has_classes)
+    assert read_tags([tags.split()])[::3] == (name, has_classes)
 
 
 @pytest.mark.parametrize(

@@ -251,7 +251,7 @@ def test_of_spans_that_overlap_the_longest_count(capsys):
     # Of two labels of one span, the first; of chains, what is left without a common character.
     assert read(span(9, 20), whole) == (Span(9, 20, "X"),)
     assert read(span(0, 5), span(3, 8), span(6, 11)) == (Span(0, 5, "X"), Span(6, 11, "X"))
-    assert read(span(0, 5), span(3, 9)) == (Span(3, 9, "X"),)
+    assert read(span(0, 5), span(3, 10)) == (Span(3, 10, "X"),)
 
 
 def test_mistakes_in_whole_files(tmp_path):
