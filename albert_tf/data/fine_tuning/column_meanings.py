@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from albert_tf.data.fine_tuning.cells import is_missing
+from albert_tf.data.fine_tuning.column_names import split_names
 from albert_tf.data.fine_tuning.examples import quote_names
 from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.errors import InputError, warn
@@ -111,7 +112,8 @@ _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 def leave_out_rows(table: Table) -> Table:
     """Leaves out the rows that a column says do not count; a warning counts them by reason."""
-    named = (*dataclasses.asdict(table.names).values(),)
+    named = {*dataclasses.asdict(table.names).values()}
+    named |= {*split_names(table.names.label_columns or "", table.columns)}
     kept, reasons = [True] * len(table.rows), []
     columns = list(table.columns)
     for position, column in enumerate(table.columns):

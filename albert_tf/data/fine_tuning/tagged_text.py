@@ -167,7 +167,7 @@ def _read_words(
         if tags and isinstance(tags, list) and all(type(tag) is int for tag in tags):
             raise InputError(
                 f"{place}: '{tag_column}' is {shown(tags)}, numbers of tags; expected their names, such "
-                "as B-PER, which a Parquet file or a folder of datasets has"
+                "as B-PER, which Parquet files and folders of datasets have"
             )
         for name, column in zip(names, columns, strict=False):
             if not (isinstance(column, list) and all(isinstance(item, str) for item in column)):

@@ -70,6 +70,12 @@ def test_rows_may_have_no_label_in_columns(capsys):
     )
 
 
+def test_columns_that_say_how_a_row_counts_may_be_labels():
+    sets = [["ignore"], ["ignore", "weight"], ["weight"]]
+    rows, names = in_layout("named columns", sets, labels=("ignore", "weight"))
+    assert [labels for _, labels in read(rows, names)] == [{*labels} for labels in sets]
+
+
 def test_a_test_set_may_lack_the_columns(capsys):
     rows, names = in_layout("named columns", [["toxic"], []])
     kind, columns = MultiLabel(labels=LABELS), named_columns(names)
