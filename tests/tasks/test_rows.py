@@ -207,7 +207,13 @@ def test_columns_of_labels_are_those_of_all_that_follows(data, trained, tmp_path
         for name in ("train", "dev")
     )
     names = {"text_column": "clean", "label_columns": "toxic,obscene"}
-    flags = {"num_train_steps": 1, "learning_rate": 0.0, "reset_head": True, "max_seq_length": 24}
+    flags = {
+        "kind": "multi_label",
+        "num_train_steps": 1,
+        "learning_rate": 0.0,
+        "reset_head": True,
+        "max_seq_length": 24,
+    }
     out = tmp_path / "out"
     model = albert_tf.fine_tune(str(trained / "best"), train, dev, output_dir=out, **names, **flags)
     assert model.labels == ("toxic", "obscene")
