@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from albert_tf.data.fine_tuning.columns import choice_columns, choice_names
+from albert_tf.data.fine_tuning.columns import choice_columns, choice_names, read_letters
 from albert_tf.data.fine_tuning.examples import Example
 from albert_tf.data.fine_tuning.features import Features, encode_choices
 from albert_tf.data.fine_tuning.opened_tables import open_table
@@ -49,8 +49,11 @@ class MultipleChoice(MultipleChoiceFlags, Classification):
             object.__setattr__(self, "max_qa_length", length)
 
     def read(self, source: Any, split: str) -> list[Example]:
-        """Reads rows with a passage, a question, the columns `choice_a`, `choice_b`, ... and a letter."""
-        table = open_table(source, split)
+        """Reads rows with a passage, a question, the columns `choice_a`, `choice_b`, ... and a letter.
+
+        The letter may be small, or a number from 0.
+        """
+        table = read_letters(open_table(source, split))
         choices, found = choice_names(len(self.labels)), choice_columns(table)
         if found != choices:
             raise InputError(

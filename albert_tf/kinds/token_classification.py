@@ -93,8 +93,8 @@ class TokenClassification(TokenClassificationFlags, Kind):
 
     @classmethod
     def open(cls, source: Any, split: str, names: ColumnNames) -> Any:
-        """Opens a table; a CoNLL file is none."""
-        if not is_conll(source, names.text_column):
+        """Opens a table; a CoNLL file is none, unless the user names its columns."""
+        if names.header or not is_conll(source, names.text_column):
             return Table.read(source, split, names)
         if names != ColumnNames():
             raise InputError(f"{source}: a CoNLL file has no names of columns; expected none")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from albert_tf import files
-from albert_tf.data.fine_tuning.column_names import NamedColumns
+from albert_tf.data.fine_tuning.column_names import ColumnNames, NamedColumns
 from albert_tf.data.fine_tuning.opened_tables import read_texts
 from albert_tf.data.fine_tuning.tables import is_table
 from albert_tf.errors import InputError, name_place
@@ -55,7 +55,7 @@ def run(options: EmbeddingOptions) -> None:
         _embed_file(
             options.input_file,
             path=options.output_file,
-            text_column=options.text_column,
+            names=ColumnNames(text_column=options.text_column, columns=options.columns),
             embedder=embedder,
         )
     if options.export_dir:
@@ -63,10 +63,10 @@ def run(options: EmbeddingOptions) -> None:
         print("\n".join(f"exported {path}" for path in paths.values()))
 
 
-def _embed_file(input_file: str, path: str, text_column: str | None, embedder: Loaded) -> None:
+def _embed_file(input_file: str, path: str, names: ColumnNames, embedder: Loaded) -> None:
     width = embedder.model.config.hidden_size
     tokenizer, unknown, tokens = embedder.tokenizer, 0, 0
-    with _open_texts(input_file, text_column, embedder.kind.columns) as read_all:
+    with _open_texts(input_file, names, embedder.kind.columns) as read_all:
         # Reads everything once before anything is embedded: a mistake in the last line shows at once.
         count = sum(1 for _ in read_all())
         if not count:
@@ -98,19 +98,20 @@ def _embed_file(input_file: str, path: str, text_column: str | None, embedder: L
 
 
 def _open_texts(
-    path: str, column: str | None, columns: NamedColumns
+    path: str, names: ColumnNames, known: NamedColumns
 ) -> contextlib.AbstractContextManager[Callable[[], Iterator[str]]]:
     """Returns a context with a function that returns all texts each time it is called.
 
-    `column` is `--text_column`; `columns` are those that the model was trained with.
+    `names` are the columns that the user names, and `known` those that the model was trained with.
     """
     if path != STANDARD_INPUT and is_table(path):
-        texts = read_texts(path, column, columns)
+        texts = read_texts(path, names, known)
         return contextlib.nullcontext(lambda: iter(texts))
-    if column is not None:
-        raise InputError(
-            f"--text_column={column}: expected a table as --input_file; received {path}, lines of text"
-        )
+    for flag, value in dataclasses.asdict(names).items():
+        if value is not None:
+            raise InputError(
+                f"--{flag}={value}: expected a table as --input_file; received {path}, lines of text"
+            )
     return _open_lines(path)
 
 

@@ -33,6 +33,10 @@ class EmbeddingOptions(DepthOptions, VocabularyOptions, ExportOptions):
     text_column: str | None = option(
         "Column of the texts, if --input_file is a table. Default: the one with a usual name.", None
     )
+    columns: str | None = option(
+        "Names of all columns, with commas between them, of a table without a header row.",
+        None,
+    )
     output_file: str | None = option(
         "File for the embeddings in the order of the texts: .npy, float32 (texts, H).", None
     )

@@ -182,7 +182,7 @@ class Loaded:
         Args:
             data: what `albert_tf.fine_tune` takes as `dev`.
             **columns: `text_column`, `label_column` and the other flags of columns, if their names are
-                unusual.
+                unusual or the table has none.
 
         Raises:
             InputError: a row is not as expected, or has an unknown label.

@@ -335,8 +335,10 @@ def test_a_table_has_a_column_of_texts(embed, model, tmp_path, capsys):
     for row in [("id", "text"), *enumerate(texts)]:
         book.active.append(row)
     book.save(tmp_path / "a.xlsx")
-    for name in ("a.csv", "a.jsonl", "a.xlsx", "b.tsv"):
-        flags = {"text_column": "clean"} if name == "b.tsv" else {}
+    (tmp_path / "d.csv").write_text(table.partition("\n")[2])
+    named = {"b.tsv": {"text_column": "clean"}, "d.csv": {"columns": "id,text,label,score"}}
+    for name in ("a.csv", "a.jsonl", "a.xlsx", "b.tsv", "d.csv"):
+        flags = named.get(name, {})
         output = embed([], input_file=str(tmp_path / name), **flags)
         np.testing.assert_array_equal(np.load(output), expected)
     assert "a.jsonl: reads 'text' as the text; not read: 'answer', 'x'\n" in capsys.readouterr().err
@@ -347,3 +349,5 @@ def test_a_table_has_a_column_of_texts(embed, model, tmp_path, capsys):
         r"^--text_column=text: expected a table as --input_file; received .*texts.txt, lines"
     ):
         embed(LINES, text_column="text")
+    with refused(r"^--columns=text: expected a table as --input_file; received .*texts.txt, lines"):
+        embed(LINES, columns="text")

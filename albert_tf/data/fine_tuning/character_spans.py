@@ -60,8 +60,10 @@ def warn_of_odd_spans(odd: Sequence[OddSpan]) -> None:
 def _read_span(place: str, text: str, value: Any, labels: Sequence[str] | None) -> Span:
     parts = value
     if isinstance(value, dict):
-        # Of doccano: `start_offset` and `end_offset`.
+        # Of doccano: `start_offset` and `end_offset`; of Label Studio: `labels`, a list of one.
         parts = [value.get(name, value.get(f"{name}_offset")) for name in Span._fields]
+        if isinstance(names := value.get("labels"), list) and len(names) == 1:
+            parts[-1] = names[0]
     if not isinstance(parts, list) or [type(part) for part in parts] != [int, int, str]:
         raise InputError(
             f"{place}: received the span {shown(value)}; expected an object with the whole numbers "

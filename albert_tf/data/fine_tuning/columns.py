@@ -2,34 +2,23 @@
 
 import dataclasses
 import string
+import sys
 from collections.abc import Sequence
+from typing import Any
 
 from albert_tf.data.fine_tuning.cells import truth_of
-from albert_tf.data.fine_tuning.column_names import split_names
-from albert_tf.data.fine_tuning.examples import Columns, quote_names
+from albert_tf.data.fine_tuning.column_names import (
+    CHOICE_PREFIX,
+    LABEL_PREFIX,
+    LABELS,
+    SPANS,
+    TEXTS,
+    split_names,
+)
+from albert_tf.data.fine_tuning.examples import Columns, label_name, quote_names
 from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.errors import InputError
 
-_TEXTS = (
-    "text_a",
-    "text",
-    "sentence",
-    "sentence1",
-    "sentence_a",
-    "premise",
-    "question",
-    "question1",
-    "query",
-    "anchor",
-    "passage",
-    "article",
-    "context",
-    "content",
-    "comment_text",
-    "document",
-    "review",
-    "tweet",
-)
 _PAIRS = (
     ("text_a", "text_b"),
     ("text", "text_pair"),
@@ -51,13 +40,7 @@ _QUESTIONS = (
     ("passage", "question"),
     ("context", "question"),
 )
-_SPANS = ("spans", "ner_tags", "tags")
-_LISTS = (*_SPANS, "tokens", "words", "answers")
-_LABELS = ("label", "labels", "target", "class", "category", "score")
-
-_CHOICE = "choice_"
-# Of columns of 0 and 1.
-LABEL_PREFIX = "label_"
+_LISTS = (*SPANS, "tokens", "words", "answers")
 
 
 def find_columns(
@@ -97,7 +80,7 @@ def hide_labels(table: Table) -> Table:
 
     def is_label(column: str) -> bool:
         name = column.lower()
-        is_usual = name in (*_LABELS, *_SPANS) or name.startswith(LABEL_PREFIX)
+        is_usual = name in (*LABELS, *SPANS) or name.startswith(LABEL_PREFIX)
         return column not in texts and (is_usual or column in named)
 
     columns = tuple("" if is_label(column) else column for column in table.columns)
@@ -114,7 +97,9 @@ def without_label_names(table: Table, label_column: str | None = None) -> Table:
 
 def choice_columns(table: Table) -> list[str]:
     """Returns the columns `choice_a`, `choice_b`, ..., sorted."""
-    found = sorted({name.lower() for name in table.columns if name.lower().startswith(_CHOICE)})
+    found = sorted(
+        {name.lower() for name in table.columns if name.lower().startswith(CHOICE_PREFIX)}
+    )
     expected = choice_names(max(2, len(found)))
     if found and found != expected:
         raise InputError(
@@ -126,7 +111,35 @@ def choice_columns(table: Table) -> list[str]:
 
 def choice_names(count: int) -> list[str]:
     """Returns the names of the columns of a number of choices."""
-    return [_CHOICE + letter for letter in string.ascii_lowercase[:count]]
+    return [CHOICE_PREFIX + letter for letter in string.ascii_lowercase[:count]]
+
+
+def read_letters(table: Table) -> Table:
+    """Returns a table with letters of choices in place of numbers from 0 or of small letters.
+
+    A table that has neither is returned as it is.
+    """
+    label = find_label(table, True)
+    if label is None:
+        return table
+    count, position = len(choice_columns(table)), table.columns.index(label)
+    letters = [_letter(row[position], count) for row in table.rows]
+    if all(letter == row[position] for letter, row in zip(letters, table.rows, strict=True)):
+        return table
+    print(f"{table.name}: '{label}' is read as letters: 0 or a is A, and so on", file=sys.stderr)
+    rows = [
+        [*row[:position], letter, *row[position + 1 :]]
+        for letter, row in zip(letters, table.rows, strict=True)
+    ]
+    return dataclasses.replace(table, rows=rows)
+
+
+def _letter(label: Any, count: int) -> Any:
+    """Returns the letter of a choice by its number from 0 or its small letter; others as they are."""
+    text, letters = label_name(str(label)), string.ascii_uppercase[:count]
+    if text.isdecimal():
+        return letters[int(text)] if int(text) < count else label
+    return text.upper() if len(text) == 1 and text.upper() in letters else label
 
 
 def list_columns(table: Table) -> list[int]:
@@ -135,7 +148,7 @@ def list_columns(table: Table) -> list[int]:
     return [
         position
         for position, column in enumerate(table.columns)
-        if column in labels or column.lower() in (*_LABELS, *_LISTS)
+        if column in labels or column.lower() in (*LABELS, *_LISTS)
     ]
 
 
@@ -153,7 +166,7 @@ def _find_texts(table: Table, pairs: Sequence[tuple[str, str]]) -> tuple[str, st
         raise InputError("--text_pair_column: expected --text_column, too")
     columns = _usual_columns(table)
     found = [pair for pair in pairs if set(pair) <= set(columns)]
-    firsts = [name for name in _TEXTS if name in columns]
+    firsts = [name for name in TEXTS if name in columns]
     others = [name for name in firsts if not any(name in pair for pair in found)]
     if len(found) > 1 or len(others) > (0 if found else 1):
         candidates = [columns[name] for name in firsts]
@@ -167,7 +180,8 @@ def _find_texts(table: Table, pairs: Sequence[tuple[str, str]]) -> tuple[str, st
         return columns[firsts[0]], None
     raise InputError(
         f"{table.name}: no column of texts, but {quote_names(visible(table))}; expected "
-        f"{quote_names(_TEXTS)}, or another one and --text_column"
+        f"{quote_names(TEXTS)}, or another one and --text_column; a table without a header row needs "
+        "--columns"
     )
 
 
@@ -178,7 +192,7 @@ def find_label(table: Table, optional: bool) -> str | None:
             return None
         return _named(table, "label_column")
     columns = _usual_columns(table)
-    found = [columns[name] for name in _LABELS if name in columns]
+    found = [columns[name] for name in LABELS if name in columns]
     if not found and len(single := usual_label_columns(table)) == 1:
         return single[0]
     if len(found) > 1:
@@ -188,7 +202,7 @@ def find_label(table: Table, optional: bool) -> str | None:
     if not found and not optional:
         raise InputError(
             f"{table.name}: no column of labels, but {quote_names(visible(table))}; expected "
-            f"{quote_names(_LABELS)}, or another one and --label_column{_advise_columns(table)}"
+            f"{quote_names(LABELS)}, or another one and --label_column{_advise_columns(table)}"
         )
     return found[0] if found else None
 
@@ -224,7 +238,7 @@ def _usual_columns(table: Table) -> dict[str, str]:
     columns = {}
     for column in table.columns:
         name = column.lower()
-        if name in columns and name in (*_TEXTS, *_LABELS):
+        if name in columns and name in (*TEXTS, *LABELS):
             raise InputError(f"{table.name}: has the column '{name}' twice; expected it once")
         columns[name] = column
     return columns

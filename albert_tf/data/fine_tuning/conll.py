@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from albert_tf import files
+from albert_tf.data.fine_tuning.delimited import NAMED_SEPARATOR
 from albert_tf.data.fine_tuning.tables import TABLE_FORMATS, is_table
 from albert_tf.data.fine_tuning.tag_schemes import is_like_tag
 from albert_tf.errors import InputError
@@ -48,7 +49,8 @@ def is_conll(source: Any, text_column: str | None = None) -> bool:
         return True
     if not path.lower().endswith(_TEXT_TABLES):
         return False
-    header = next((line for _, line in files.read_lines(path)), "").lower()
+    lines = (line for _, line in files.read_lines(path) if not NAMED_SEPARATOR.fullmatch(line))
+    header = next(lines, "").lower()
     known = {"text", *WORDS, (text_column or "").lower()}
     return not known & {field.strip(' "') for field in re.split("[\t,;]", header)}
 

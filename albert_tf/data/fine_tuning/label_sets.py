@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from albert_tf.data.fine_tuning.cells import LABEL_SEPARATOR, truth_of
-from albert_tf.data.fine_tuning.column_names import split_names
+from albert_tf.data.fine_tuning.column_names import LABEL_PREFIX, split_names
 from albert_tf.data.fine_tuning.columns import (
-    LABEL_PREFIX,
     find_label,
     has_label,
     usual_label_columns,

@@ -44,12 +44,12 @@ def open_table(source: Any, split: str, names: ColumnNames | None = None) -> Tab
     return _read_written_cells(table if split == "test" else leave_out_rows(table))
 
 
-def read_texts(path: str, text_column: str | None = None, known: NamedColumns = ()) -> list[str]:
+def read_texts(path: str, names: ColumnNames, known: NamedColumns = ()) -> list[str]:
     """Reads the texts of a table with one column of them; a row without one has the text "".
 
-    `known` are the columns that a model was trained with.
+    `names` are the columns that the user names, and `known` those that a model was trained with.
     """
-    table = Table.read(path, names=ColumnNames(text_column=text_column))
+    table = Table.read(path, names=names)
     table = hide_labels(open_table(recall_columns(table, "test", known), "test"))
     columns = find_columns(table, may_lack_label=True)
     if columns.text_b is not None:
@@ -75,14 +75,18 @@ def account_for_texts(table: Table, split: str, columns: Columns, are_pairs: boo
 def named_columns(names: ColumnNames, known: NamedColumns = ()) -> NamedColumns:
     """Returns the columns that are named, or else those that are `known`, as a folder keeps them."""
     given = {name: value for name, value in dataclasses.asdict(names).items() if value is not None}
+    given.pop("columns", None)  # those of a file, of which others may have a header row
     return tuple(sorted((dict(known) | given).items()))
 
 
 def recall_columns(table: Table, split: str, columns: NamedColumns) -> Table:
     """Returns a table with the names of the training for the columns that the user does not name.
 
-    A warning says which of them the table lacks, so that others are read. A test set may lack labels.
+    A warning says which of them the table lacks, so that others are read. A test set may lack labels. If
+    they are columns of another tool's layout, the table is read without it, as in the training.
     """
+    if table.unread and ColumnNames(**dict(columns)).among(table.unread.columns):
+        table = table.unread
     known = {name: value for name, value in columns if getattr(table.names, name) is None}
     for given, replaced in _REPLACED.items():
         if getattr(table.names, given) is not None:

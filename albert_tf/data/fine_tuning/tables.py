@@ -6,35 +6,29 @@ tab-separated values. A name without a suffix, such as that of a pipe, says noth
 does. CSV follows RFC 4180: a quoted text may hold separators, line ends and doubled quotes. So does TSV
 whose quotes are all closed; otherwise quotes are characters, as in GLUE's files. JSON is an object per
 line, or one list of them. A folder is one that `save_to_disk` of `datasets` wrote. Workbooks of Excel
-begin like any zip archive, so only their suffix tells them.
+begin like any zip archive, so only their suffix tells them. What other tools write in these formats,
+`layouts` knows.
 """
 
 import codecs
-import csv
 import dataclasses
 import itertools
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from albert_tf import files
-from albert_tf.data.fine_tuning import arrow, workbooks
+from albert_tf.data.fine_tuning import arrow, delimited, workbooks
 from albert_tf.data.fine_tuning.cells import decode, is_missing
 from albert_tf.data.fine_tuning.column_names import ColumnNames
+from albert_tf.data.fine_tuning.json_rows import read_json_rows
+from albert_tf.data.fine_tuning.layouts import read_layout
+from albert_tf.data.fine_tuning.layouts.fasttext import FASTTEXT_START, read_fasttext
 from albert_tf.data.source_files import JSON_SUFFIXES, suffix_of
 from albert_tf.errors import InputError, name_place, warn
 from albert_tf.extras import check_extra
-
-_JSON_LAYOUT = (
-    """an object per line, such as {"text": "Fine.", "label": "yes"}, or one list of them"""
-)
-# What may separate columns in files that are named `.csv`: that of Excel depends on the language.
-_CSV_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
-_QUOTED = re.compile(r'"(?:[^"]|"")*"')
-# Of `csv`, whose own is 128 Ki characters.
-_MAX_TEXT_LENGTH = 1 << 30
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,28 +36,78 @@ class Table:
     """Rows with named columns."""
 
     name: str  # file or argument, for messages
-    columns: tuple[str, ...]  # empty for a file without a header row
+    columns: tuple[str, ...]  # empty for rows without names
     rows: Sequence[Sequence[Any]]  # of text or, of typed sources, anything else, `None` for none
     numbers: Sequence[int]  # of the rows, as messages and ids have them
     unit: str = "line"  # what the numbers count: `line`, `row`, or nothing for places in a list
     names_in: str = "columns"  # what has the names of columns, for messages
     names: ColumnNames = dataclasses.field(default_factory=ColumnNames)
+    # The same rows as they were before the layout of another tool was read, if it has one.
+    unread: "Table | None" = None
 
     @classmethod
     def read(cls, source: Any, name: str = "data", names: ColumnNames | None = None) -> "Table":
         """Reads a path, a pandas DataFrame, a `datasets.Dataset`, or a sequence of mappings.
 
-        `name` is what messages call a source in memory. A table is returned as it is.
+        `name` is what messages call a source in memory. The layouts of other tools are read as what they
+        say. A table is returned as it is.
         """
         if isinstance(source, Table):
             return source
+        names = names or ColumnNames()
         if isinstance(source, str | os.PathLike):
-            table = _read_path(files.as_path(source))
+            table = _read_path(files.as_path(source), has_header=not names.header)
         else:
             table = _read_memory(source, name)
+        table = dataclasses.replace(table, names=names)
+        if names.header and table.rows:
+            table = _name_columns(table)
+        table = read_layout(table)
         if not table.rows:
             raise InputError(f"{table.name}: holds no rows")
-        return dataclasses.replace(table, names=names or ColumnNames())
+        if not table.columns:
+            expected = "an object in braces" if table.unit else "a mapping from columns to values"
+            raise InputError(f"{table.place(table.numbers[0])}: expected {expected}")
+        return table
+
+    @classmethod
+    def of_records(
+        cls, name: str, records: Sequence[Any], numbers: Sequence[int], unit: str
+    ) -> "Table":
+        """Makes a table of mappings, which may differ in their keys, or of lists without names."""
+        table = Table(name, columns=(), rows=(), numbers=numbers, unit=unit)
+        are_lists = all(isinstance(record, list | tuple) for record in records)
+        for number, record in zip(numbers, records, strict=True):
+            if not (are_lists or isinstance(record, Mapping)):
+                expected = "an object in braces" if unit else "a mapping from columns to values"
+                raise InputError(f"{table.place(number)}: expected {expected}")
+        keys = [] if are_lists else [*dict.fromkeys(itertools.chain.from_iterable(records))]
+        rows = []
+        for number, record in zip(numbers, records, strict=True):
+            try:
+                rows.append(decode(record if are_lists else [record.get(key) for key in keys]))
+            except UnicodeDecodeError as error:
+                reason = f"holds {error.object!r}, which is not UTF-8"
+                raise InputError(f"{table.place(number)}: {reason}") from error
+        return dataclasses.replace(
+            table, columns=tuple(str(key).strip() for key in keys), rows=rows
+        )
+
+    def records(self) -> list[dict[str, Any]]:
+        """Returns the rows as mappings from columns to cells."""
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+    def with_records(
+        self, records: Sequence[Any], numbers: Sequence[int] | None = None, unit: str | None = None
+    ) -> "Table":
+        """Returns a table with the rows of mappings, by default numbered as they are here."""
+        table = Table.of_records(
+            self.name,
+            records=records,
+            numbers=self.numbers if numbers is None else numbers,
+            unit=self.unit if unit is None else unit,
+        )
+        return dataclasses.replace(table, names=self.names)
 
     def place(self, number: int) -> str:
         """Returns where a row is, given its number."""
@@ -82,30 +126,39 @@ def read_unquoted(path: str, has_header: bool, skip_short: bool = False) -> Tabl
 
     With `skip_short`, rows with fewer columns than the first are left out.
     """
-    return _split_at_tabs(
-        path, lines=files.read_lines(path), has_header=has_header, skip_short=skip_short
-    )
+    rows, rule, _ = delimited.split_at_tabs(path, files.read_lines(path), skip_short)
+    return _fields_table(path, rows, rule, has_header)
 
 
-def _split_at_tabs(
-    path: str, lines: Iterable[tuple[int, str]], has_header: bool = True, skip_short: bool = False
-) -> Table:
-    rows = [(number, line.split("\t")) for number, line in lines if line]
-    if rows and any("\r" in field for field in rows[0][1]):
-        raise InputError(files.wrong_line_ends(f"{path}, line {rows[0][0]}"))
-    if skip_short:
-        whole = [(number, fields) for number, fields in rows if len(fields) >= len(rows[0][1])]
-        if len(whole) < len(rows):
-            print(f"{path}: skipped {len(rows) - len(whole)} incomplete rows", file=sys.stderr)
-        rows = whole
-    return _fields_table(path, rows, separators="cannot be in a text", has_header=has_header)
+def _name_columns(table: Table) -> Table:
+    """Names the columns of a table without a header row, as the user says."""
+    header, flag = table.names.header, f"--columns={table.names.columns}"
+    if table.columns:
+        raise InputError(
+            f"{flag}: {table.name} has the columns {', '.join(table.columns)}; expected a table without "
+            "names of columns"
+        )
+    for name in filter(None, header):
+        if header.count(name) > 1:
+            raise InputError(f"{flag}: received '{name}' twice; expected it once")
+    for number, row in zip(table.numbers, table.rows, strict=True):
+        if len(row) != len(header):
+            raise InputError(
+                f"{table.place(number)}: columns: received {len(row)}, expected {len(header)}: {flag}"
+            )
+    first = {str(cell).strip().lower() for cell in table.rows[0]}
+    if len(first & {name.lower() for name in header}) >= min(2, len(header)):
+        raise InputError(
+            f"{table.place(table.numbers[0])}: is a header row; expected none beside {flag}"
+        )
+    return dataclasses.replace(table, columns=header)
 
 
 def _fields_table(
     path: str,
     rows: list[tuple[int, list[Any]]],
     separators: str,
-    has_header: bool = True,
+    has_header: bool,
     unit: str = "line",
 ) -> Table:
     """Makes a table of the numbers of lines and their fields; `separators` is a rule for texts."""
@@ -119,7 +172,7 @@ def _fields_table(
     if not rows:
         raise InputError(f"{path}: holds no rows after the header row")
     for number, fields in rows:
-        if fields == header:
+        if has_header and fields == header:
             raise InputError(
                 f"{path}, {unit} {number}: repeats the header row; expected it once, at the start"
             )
@@ -133,115 +186,65 @@ def _fields_table(
     return Table(path, names, rows=values, numbers=numbers, unit=unit, names_in="a header row with")
 
 
-def _read_path(path: str) -> Table:
+def _read_path(path: str, has_header: bool) -> Table:
     if files.is_folder(path):
-        return _read_as(_FOLDER, path, ())
+        return _read_as(_FOLDER, path, content=(), has_header=has_header)
     content = files.read_content(path)
     head = next(content, b"")
-    return _read_as(_format_of(path, head), path, itertools.chain([head], content))
+    return _read_as(
+        _format_of(path, head),
+        path,
+        content=itertools.chain([head], content),
+        has_header=has_header,
+    )
 
 
-def _read_as(table_format: "TableFormat", path: str, content: Iterable[bytes]) -> Table:
+def _read_as(
+    table_format: "TableFormat", path: str, content: Iterable[bytes], has_header: bool
+) -> Table:
     if table_format.extra:
         with name_place(path):
             check_extra(table_format.extra, *table_format.modules)
-    return table_format.read(path, content)
+    return table_format.read(path, content, has_header)
 
 
-def _read_json(path: str, content: Iterable[bytes]) -> Table:
-    lines = files.decode_lines(content, path, files.decode_strictly)
-    first = next(lines, (1, ""))
-    lines = itertools.chain([first], lines)
-    if first[1].lstrip().startswith("["):
-        text = "\n".join(line for _, line in lines)
-        values = files.parse_json(text, path, expected=_JSON_LAYOUT)
-        table = _mappings_table(name=path, values=values, numbers=range(len(values)), unit="")
-    else:
-        filled = {number: line for number, line in lines if line.strip()}
-        values = [
-            files.parse_json(text=line, path=path, line=number, expected=_JSON_LAYOUT)
-            for number, line in filled.items()
-        ]
-        table = _mappings_table(name=path, values=values, numbers=[*filled], unit="line")
+def _read_json(path: str, content: Iterable[bytes], has_header: bool) -> Table:
+    values, numbers, unit = read_json_rows(path, content)
+    table = Table.of_records(path, records=values, numbers=numbers, unit=unit)
     return dataclasses.replace(table, names_in="objects with")
 
 
-def _read_csv(path: str, content: Iterable[bytes]) -> Table:
-    lines = files.decode_lines(content, path, files.decode_strictly)
-    first = next(lines, (1, ""))
-    separator = next((candidate for candidate in _CSV_SEPARATORS if candidate in first[1]), ",")
-    if separator != ",":
-        warn(f"{path}: columns are separated by {_CSV_SEPARATORS[separator]}, not by commas")
-    return _read_quoted(path, itertools.chain([first], lines), separator)
+def _read_csv(path: str, content: Iterable[bytes], has_header: bool) -> Table:
+    rows, rule, _ = delimited.read_csv(path, content)
+    return _fields_table(path, rows, rule, has_header)
 
 
-def _read_tsv(path: str, content: Iterable[bytes]) -> Table:
-    """Reads a TSV file; quotes are those of RFC 4180 if all fields that begin with one say so."""
-    lines = list(files.decode_lines(content, path, files.decode_strictly))
-    rows = [line.split("\t") for _, line in lines if line]
-    quoted = [field for row in rows for field in row if field.startswith('"')]
-    are_closed = all(_QUOTED.fullmatch(field) for field in quoted)
-    if are_closed or len({len(row) for row in rows}) > 1:
-        table = _read_quoted(path, iter(lines), "\t")
-        if not are_closed:
-            warn(f"{path}: read quoted texts with tabs or ends of lines; {len(table.rows)} rows")
-        return table
-    warn(f"{path}: quotes are read as characters, since not all are closed in their column")
-    return _split_at_tabs(path, lines)
+def _read_tsv(path: str, content: Iterable[bytes], has_header: bool) -> Table:
+    rows, rule, has_open_quotes = delimited.read_tsv(path, content)
+    table = _fields_table(path, rows, rule, has_header)
+    if has_open_quotes:
+        warn(f"{path}: read quoted texts with tabs or ends of lines; {len(table.rows)} rows")
+    return table
 
 
-def _read_quoted(path: str, lines: Iterator[tuple[int, str]], delimiter: str) -> Table:
-    limit = csv.field_size_limit(_MAX_TEXT_LENGTH)
-    reader = csv.reader((f"{line}\n" for _, line in lines), delimiter=delimiter, strict=True)
-    rows, start = [], 1
-    try:
-        for fields in reader:
-            if fields:
-                rows.append((start, fields))
-            start = reader.line_num + 1
-    except csv.Error as error:
-        place = f"{path}, line {start}"
-        if "new-line" in str(error):
-            raise InputError(files.wrong_line_ends(place)) from error
-        reason = str(error).replace("\t", "tab")
-        raise InputError(
-            f"{place}: {reason}; expected quotes around a text that begins with a quote, and each quote "
-            'in it twice: ""'
-        ) from error
-    finally:
-        csv.field_size_limit(limit)
-    return _fields_table(path, rows, "needs quotes around it")
-
-
-def _read_workbook(path: str, content: Iterable[bytes]) -> Table:
+def _read_workbook(path: str, content: Iterable[bytes], has_header: bool) -> Table:
     rows = workbooks.read_workbook(path, b"".join(content))
-    return _fields_table(path, rows, "is another cell", unit="row")
+    return _fields_table(path, rows, "is another cell", has_header, unit="row")
+
+
+def _read_fasttext(path: str, content: Iterable[bytes], has_header: bool) -> Table:
+    lines = files.decode_lines(content, path, files.decode_strictly)
+    print(f"{path}: read as {_FASTTEXT.name}", file=sys.stderr)
+    numbers, records = zip(*read_fasttext(path, lines), strict=True)
+    return Table.of_records(path, records=records, numbers=numbers, unit="line")
 
 
 def _rows_table(path: str, rows: Sequence[Mapping[str, Any]]) -> Table:
     """Makes a table of typed rows, which count from 1."""
-    return _mappings_table(name=path, values=rows, numbers=range(1, 1 + len(rows)), unit="row")
+    return Table.of_records(path, records=rows, numbers=range(1, 1 + len(rows)), unit="row")
 
 
-def _mappings_table(name: str, values: Sequence[Any], numbers: Sequence[int], unit: str) -> Table:
-    """Makes a table of mappings, which may differ in their keys."""
-    table = Table(name, columns=(), rows=(), numbers=numbers, unit=unit)
-    for number, value in zip(numbers, values, strict=True):
-        if not isinstance(value, Mapping):
-            expected = "an object in braces" if unit else "a mapping from columns to values"
-            raise InputError(f"{table.place(number)}: expected {expected}")
-    keys = dict.fromkeys(itertools.chain.from_iterable(values))
-    rows = []
-    for number, value in zip(numbers, values, strict=True):
-        try:
-            rows.append([decode(value.get(key)) for key in keys])
-        except UnicodeDecodeError as error:
-            reason = f"holds {error.object!r}, which is not UTF-8"
-            raise InputError(f"{table.place(number)}: {reason}") from error
-    return dataclasses.replace(table, columns=tuple(str(key).strip() for key in keys), rows=rows)
-
-
-_Reader = Callable[[str, Iterable[bytes]], Table]
+_Reader = Callable[[str, Iterable[bytes], bool], Table]
 
 
 class TableFormat(NamedTuple):
@@ -250,11 +253,12 @@ class TableFormat(NamedTuple):
     Attributes:
         name: what messages and the documentation call it.
         suffixes: ends of the names of its files, in lower case, without those of compressed files.
-        read: makes a table of the path and the decompressed content of a file.
+        read: makes a table of the path and the decompressed content of a file, given whether its first
+            row is a header row if rows of the format have no names of their own.
         has_text_header: whether the first line is a header row in plain text.
         extra: the extra of this package that reading it needs, if any.
         modules: the modules of the extra.
-        start: the first bytes of all its files, if it has some.
+        start: the first bytes of all its files, as a regular expression, if it has some.
     """
 
     name: str
@@ -268,7 +272,7 @@ class TableFormat(NamedTuple):
 
 def _typed(read_rows: Callable[[str, bytes], Sequence[Mapping[str, Any]]]) -> _Reader:
     """Makes a reader of a function from the path and the content of a file to its rows."""
-    return lambda path, content: _rows_table(path, read_rows(path, b"".join(content)))
+    return lambda path, content, _: _rows_table(path, read_rows(path, b"".join(content)))
 
 
 _CSV = TableFormat("CSV", (".csv",), _read_csv, has_text_header=True)
@@ -285,17 +289,19 @@ TABLE_FORMATS = (
         _typed(arrow.read_parquet),
         extra="parquet",
         modules=("pyarrow",),
-        start=b"PAR1",
+        start=rb"PAR1",
     ),
     TableFormat("Excel", (".xlsx",), _read_workbook, extra="xlsx", modules=("openpyxl",)),
 )
 _FOLDER = TableFormat(
     "folder of datasets",
     (),
-    lambda path, content: _rows_table(path, arrow.read_folder(path)),
+    lambda path, content, _: _rows_table(path, arrow.read_folder(path)),
     extra="parquet",
     modules=("pyarrow",),
 )
+# Lines of text, whatever the name of the file says.
+_FASTTEXT = TableFormat("fastText", (), _read_fasttext, start=FASTTEXT_START)
 
 
 def table_format_names() -> str:
@@ -311,8 +317,8 @@ def _format_of_name(path: str) -> TableFormat | None:
 
 def _format_of(path: str, head: bytes) -> TableFormat:
     """Returns the format of a file, which begins with `head`."""
-    for table_format in TABLE_FORMATS:
-        if table_format.start and head.startswith(table_format.start):
+    for table_format in (*TABLE_FORMATS, _FASTTEXT):
+        if table_format.start and re.match(table_format.start, head):
             return table_format
     if suffix_of(path):
         return _format_of_name(path) or _TSV
@@ -330,7 +336,7 @@ def _read_memory(source: Any, name: str) -> Table:
         )
     if hasattr(source, "with_format") and hasattr(source, "__len__"):  # a datasets.Dataset
         rows = arrow.to_mappings(source.with_format("arrow")[:])
-        return _mappings_table(name, values=rows, numbers=range(len(rows)), unit="")
+        return Table.of_records(name, records=rows, numbers=range(len(rows)), unit="")
     if hasattr(source, "columns") and hasattr(source, "iloc"):  # a pandas DataFrame
         source = source.to_dict("records")
         while source and all(map(is_missing, source[-1].values())):
@@ -340,4 +346,4 @@ def _read_memory(source: Any, name: str) -> Table:
             f"{name}: received {type(source).__name__}; expected a path, a pandas DataFrame, a "
             "datasets.Dataset or a list of dictionaries"
         )
-    return _mappings_table(name, values=source, numbers=range(len(source)), unit="")
+    return Table.of_records(name, records=source, numbers=range(len(source)), unit="")

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from albert_tf import files
 from albert_tf.data.fine_tuning.cells import to_tsv
+from albert_tf.data.fine_tuning.column_names import ColumnNames
 from albert_tf.data.fine_tuning.examples import (
     Columns,
     Example,
@@ -28,7 +29,10 @@ from albert_tf.errors import InputError
 
 def read_original_table(path: str, columns: Columns) -> Table:
     """Reads a file as its suffix says; quotes of a `.tsv` have no meaning, as in GLUE's."""
-    return read_glue_table(path, columns) if path.endswith(".tsv") else Table.read(path)
+    if path.endswith(".tsv"):
+        return read_glue_table(path, columns)
+    # The columns are the file's, whatever layouts are made of them elsewhere.
+    return Table.read(path, names=ColumnNames(text_column=str(columns.text_a)))
 
 
 @dataclasses.dataclass(frozen=True)
