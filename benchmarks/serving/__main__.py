@@ -49,6 +49,7 @@ from benchmarks.serving.candidates import (
     COMPILED,
     FILES,
     LABELS,
+    LOADED,
     MAX_SEQ_LENGTH,
     ONNX_RUNTIME,
     OPENVINO,
@@ -130,7 +131,7 @@ def write_folder(
                 kind = Classification(labels=tuple(LABELS), max_seq_length=MAX_SEQ_LENGTH)
                 where = tokenizer, f"{folder}/{precision}", form, weights
                 export(make_model(precision), kind, *where, calibration=calibration)
-    if {TRANSFORMERS, COMPILED} & set(names):
+    if {LOADED, TRANSFORMERS, COMPILED} & set(names):
         hugging_face = os.path.join(folder, candidates.HUGGING_FACE)
         more_files = hugging_face_files(tokenizer, config.max_position_embeddings)
         save_model(make_model("fp32"), hugging_face, contents=more_files)
@@ -248,9 +249,9 @@ def _size_mib(folder: str, name: str, precision: str) -> float:
 def _main(options: ServingBenchmarkOptions) -> None:
     names = tuple(dict.fromkeys((OURS, *options.candidates)))
     check_candidates(CANDIDATES, names)
-    table = read_glue_table(options.input_file, Columns(text_a="sentence"))
-    place = table.columns.index("sentence")
-    texts = [row[place] for row in table.rows[: options.num_sentences]]
+    sentences = read_glue_table(options.input_file, Columns(text_a="sentence"))
+    place = sentences.columns.index("sentence")
+    texts = [row[place] for row in sentences.rows[: options.num_sentences]]
     config = AlbertConfig.from_preset(options.preset, initializer_range=_INITIALIZER_RANGE)
     print(f"{processor()}, {options.num_threads} threads\n")
     misses, reference = [], None

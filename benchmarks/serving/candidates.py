@@ -59,6 +59,21 @@ def albert_tf_answer(folder: str, precision: str, num_threads: int) -> Answer:
     return answer
 
 
+def loaded_answer(folder: str, precision: str, num_threads: int) -> Answer:
+    """Loads the weights for `predict` in Python."""
+    import tensorflow as tf
+
+    import albert_tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(num_threads)
+    model = albert_tf.load(os.path.join(folder, HUGGING_FACE))
+
+    def answer(texts: Sequence[str]) -> Answers:
+        return _with_labels(model.predict(list(texts)).probabilities)
+
+    return answer
+
+
 def openvino_answer(folder: str, precision: str, num_threads: int) -> Answer:
     """Loads the OpenVINO model that takes text."""
     import openvino
@@ -178,11 +193,11 @@ def _pack(rows: Sequence[Sequence[int]], cls_id: int, sep_id: int) -> Inputs:
 def _tokenize_and_predict(folder: str, predict: Predict) -> Answer:
     tokenize = sentencepiece_tokenizer(folder)
 
-    def answer(texts: Sequence[str]) -> Answers:
-        probabilities = predict(tokenize(texts))
-        return Answers([LABELS[index] for index in probabilities.argmax(axis=-1)], probabilities)
+    return lambda texts: _with_labels(predict(tokenize(texts)))
 
-    return answer
+
+def _with_labels(probabilities: np.ndarray) -> Answers:
+    return Answers([LABELS[index] for index in probabilities.argmax(axis=-1)], probabilities)
 
 
 def start(
@@ -228,10 +243,12 @@ def _candidate(
 
 _TORCH_IMPORTS = ("sentencepiece", "transformers.models.albert.modeling_albert")
 _OPENVINO_IMPORTS = ("openvino", "openvino_tokenizers")
-OURS, OPENVINO, ONNX_RUNTIME = "albert_tf", "OpenVINO", "ONNX Runtime"
+OURS, LOADED = "albert_tf", "albert_tf.load"
+OPENVINO, ONNX_RUNTIME = "OpenVINO", "ONNX Runtime"
 TRANSFORMERS, COMPILED = "transformers", "transformers torch.compile"
 CANDIDATES = {
     OURS: _candidate(albert_tf_answer, ("tensorflow", "tensorflow_text")),
+    LOADED: _candidate(loaded_answer, ("tensorflow",)),
     OPENVINO: _candidate(openvino_answer, _OPENVINO_IMPORTS, (*_OPENVINO_IMPORTS, "nncf")),
     ONNX_RUNTIME: _candidate(
         onnx_runtime_answer, ("sentencepiece", "onnxruntime"), ("onnxruntime", "tf2onnx")
@@ -242,6 +259,7 @@ CANDIDATES = {
 # The precisions of each runtime.
 PRECISIONS = {
     OURS: ("fp32", "bf16"),
+    LOADED: ("fp32",),
     OPENVINO: ("fp32", "bf16", "int8"),
     ONNX_RUNTIME: ("fp32", "int8"),
     TRANSFORMERS: ("fp32", "bf16"),
@@ -250,6 +268,7 @@ PRECISIONS = {
 # The files and folders of each runtime.
 FILES = {
     OURS: ("{precision}/text/1",),
+    LOADED: (HUGGING_FACE,),
     OPENVINO: ("{precision}/openvino/1",),
     ONNX_RUNTIME: ("{precision}/onnx/1", VOCABULARY),
     TRANSFORMERS: (HUGGING_FACE,),
