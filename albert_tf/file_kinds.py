@@ -141,6 +141,12 @@ def refuse_binary(head: bytes, place: str) -> None:
         )
 
 
+def compression_name(head: bytes) -> str:
+    """Returns the compression of a file that begins like this, such as `gzip`; nothing of others."""
+    found = _compression_of(head)
+    return found.name if found else ""
+
+
 def describe(head: bytes) -> str:
     """Returns what a file that begins like this is, with an article; nothing of text."""
     if compression := _compression_of(head):

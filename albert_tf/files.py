@@ -15,7 +15,14 @@ from typing import Any
 
 from albert_tf import file_systems
 from albert_tf.errors import InputError, warn
-from albert_tf.file_kinds import decompress, describe, refuse_archive, refuse_binary, refuse_pointer
+from albert_tf.file_kinds import (
+    compression_name,
+    decompress,
+    describe,
+    refuse_archive,
+    refuse_binary,
+    refuse_pointer,
+)
 
 # The other modules reach the file systems through this one.
 from albert_tf.file_systems import as_path as as_path
@@ -103,6 +110,11 @@ def read_content(path: str) -> Iterator[bytes]:
 def read_head(path: str) -> bytes:
     """Returns the first bytes of a file."""
     return next(read_chunks(path), b"")[:_HEAD_BYTES]
+
+
+def compression_of(path: str) -> str:
+    """Returns what a file is compressed with by its first bytes, e.g. `gzip`; nothing of others."""
+    return compression_name(read_head(path))
 
 
 def describe_file(path: str) -> str:

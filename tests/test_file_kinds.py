@@ -197,8 +197,11 @@ def test_weights_that_are_something_else_are_named(tmp_path):
         open_tensors(str(tmp_path / "model"))
     write_records(str(tmp_path / "a.tfrecord"), [bytes(100)] * 3)
     path = tmp_path / "b.tfrecord"
-    path.write_bytes(gzip.compress((tmp_path / "a.tfrecord").read_bytes()))
-    with refused(f"^{path}: begins like a file of gzip; expected a TFRecord file, not compressed"):
+    path.write_bytes(bz2.compress((tmp_path / "a.tfrecord").read_bytes()))
+    with refused(f"^{path}: begins like a file of bzip2; expected a TFRecord file, plain or com"):
+        scan(str(path), unmasked_record(8))
+    path.write_bytes(gzip.compress(b"A text."))
+    with refused(f"^{path}, record 1: damaged or cut short"):
         scan(str(path), unmasked_record(8))
     path.write_bytes(_POINTER)
     with refused(f"^{path}: a pointer of git-lfs"):

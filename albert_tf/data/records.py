@@ -36,6 +36,7 @@ class Feature:
     limit: int | None = None  # integers are from 0 to below it
     flag: str | None = None  # the one that sets the size, or those with ", --" between them
     key: str = ""  # in the `tf.train.Example`, if it is not the name
+    missing: str = ""  # what to do with records that lack it
 
     @property
     def stored_name(self) -> str:
@@ -70,13 +71,24 @@ class RecordSpec:
         It has that record's names, and no `token_boundary`, which masking alone needs and BERT's lack.
         """
         fields = _fields(record)
-        features = (feature for feature in self.features if feature.name != "token_boundary")
         keys = {ours: theirs for ours, theirs in _OTHER_NAMES.items() if theirs in fields}
         return type(self)(
             tuple(
-                dataclasses.replace(feature, key=keys.get(feature.name, "")) for feature in features
+                dataclasses.replace(feature, key=keys.get(feature.name, ""))
+                for feature in self.without("token_boundary").features
             )
         )
+
+    def for_unmasked(self, record: bytes) -> Self:
+        """Returns the specification to read unmasked records with, of which one is given.
+
+        It has no `token_boundary` if that record has none, as those of ELECTRA.
+        """
+        return self if "token_boundary" in _fields(record) else self.without("token_boundary")
+
+    def without(self, name: str) -> Self:
+        """Returns the specification without a feature."""
+        return type(self)(tuple(feature for feature in self.features if feature.name != name))
 
     def serialize_batch(self, columns: Mapping[str, np.ndarray]) -> list[bytes]:
         """Returns N records, given an array (N, *shape) for each feature; equal values, equal bytes."""
@@ -131,7 +143,7 @@ class RecordSpec:
         for feature in self.features:
             name = feature.stored_name
             if name not in fields:
-                return f"has no feature '{name}'"
+                return f"has no feature '{name}'{feature.missing}"
             kind = fields[name].WhichOneof("kind")
             if kind != feature.kind:
                 return f"feature '{name}' is {kind}, expected {feature.kind}"
@@ -208,7 +220,12 @@ def unmasked_record(max_seq_length: int, vocab_size: int | None = None) -> Recor
             sequence("input_mask", limit=2),
             sequence("segment_ids", limit=2),
             sequence("token_boundary"),
-            Feature("next_sentence_labels", (1,), limit=2),
+            Feature(
+                "next_sentence_labels",
+                shape=(1,),
+                limit=2,
+                missing="; --sentence_objective=none needs none",
+            ),
         )
     )
 

@@ -8,7 +8,12 @@ from albert_tf.file_kinds import COMPRESSED_SUFFIXES
 JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
 
 
+def without_compression(path: str) -> str:
+    """Returns a path without the suffix of a compressed file."""
+    stem, suffix = os.path.splitext(path)
+    return stem if suffix.lower() in COMPRESSED_SUFFIXES else path
+
+
 def suffix_of(path: str) -> str:
     """Returns the suffix of a path in lower case, without that of a compressed file."""
-    stem, suffix = os.path.splitext(path.lower())
-    return os.path.splitext(stem)[1] if suffix in COMPRESSED_SUFFIXES else suffix
+    return os.path.splitext(without_compression(path).lower())[1]

@@ -14,7 +14,13 @@ from albert_tf.config import AlbertConfig
 from albert_tf.data.pretraining.input_files import name_files, stats_file_of
 from albert_tf.data.pretraining.masking import Masker, MaskingConfig
 from albert_tf.data.pretraining.record_batches import Records
-from albert_tf.data.pretraining.record_files import RecordFile, count_records, first_record, scan
+from albert_tf.data.pretraining.record_files import (
+    RecordFile,
+    compression_type,
+    count_records,
+    first_record,
+    scan,
+)
 from albert_tf.data.records import feature_sizes, pretraining_record, unmasked_record
 from albert_tf.errors import InputError, name_place, warn
 from albert_tf.options import select
@@ -94,6 +100,7 @@ def _open(
         config.vocab_size,
     )
     firsts = {path: first_record(path, spec) for path in paths}
+    first = next(filter(None, firsts.values()), b"")
     masker = None
     if _are_unmasked(firsts, flag):
         if tokenizer is None:
@@ -102,9 +109,12 @@ def _open(
                 "--vocab_file, their vocabulary"
             )
         spec = unmasked_record(resolved(options.max_seq_length), config.vocab_size)
+        spec = spec.for_unmasked(first)
         masker = Masker(tokenizer, select(options, MaskingConfig))
     else:
-        spec = spec.for_masked(next(filter(None, firsts.values()), b""))
+        spec = spec.for_masked(first)
+    if options.sentence_objective == "none":
+        spec = spec.without("next_sentence_labels")
     for path, record in firsts.items():
         if record:
             spec.check([record], path, 1)
@@ -116,8 +126,22 @@ def _open(
                 )
     counted = count_records(paths, spec, known)
     return Records(
-        files=counted, spec=spec, masker=masker, fingerprint=_fingerprint(counted, firsts.values())
+        files=counted,
+        spec=spec,
+        masker=masker,
+        fingerprint=_fingerprint(counted, firsts.values()),
+        compression=_compression(paths, flag),
     )
+
+
+def _compression(paths: Sequence[str], flag: str) -> str:
+    """Returns TensorFlow's name for what all files are compressed with; nothing for plain ones."""
+    kinds = {compression_type(path): path for path in paths}
+    if len(kinds) > 1:
+        raise InputError(
+            f"--{flag}: {kinds['GZIP']} is compressed, {kinds['']} is not; expected files of one kind"
+        )
+    return next(iter(kinds), "")
 
 
 def _fingerprint(record_files: Sequence[RecordFile], firsts: Iterable[bytes]) -> str:

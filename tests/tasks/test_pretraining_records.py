@@ -1,6 +1,7 @@
 """The records of a run: found, checked, and named where they are bad."""
 
 import dataclasses
+import gzip
 import json
 import pathlib
 import shutil
@@ -11,13 +12,18 @@ import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.data.pretraining import record_files
-from albert_tf.data.pretraining.record_batches import pretraining_batches
+from albert_tf.data.pretraining.masking import Masker, MaskingConfig
+from albert_tf.data.pretraining.record_batches import (
+    pretraining_batches,
+    pretraining_evaluation_batches,
+)
 from albert_tf.tasks.pretraining_records import (
     explain_bad_records,
     open_records,
     save_counts,
 )
-from tests.helpers import refused
+from albert_tf.tokenization import WordPieceTokenizer
+from tests.helpers import refused, write_wordpiece
 from tests.tasks.language import (
     LENGTH,
     PREDICTIONS,
@@ -114,6 +120,90 @@ def test_records_of_the_model_garden(language_data, tmp_path):
         assert expected.keys() == received.keys() > {"input_ids", "segment_ids"}
         for name, values in expected.items():
             np.testing.assert_array_equal(received[name], values)
+
+
+def first_batch(records):
+    return next(iter(pretraining_batches(records, batch_size=4, shuffle_buffer=8, seed=0)))
+
+
+def assert_same_batches(ours, theirs, without=()):
+    """Checks the first batches of records, of which others lack some features."""
+    expected, received = first_batch(ours), first_batch(theirs)
+    assert expected.keys() - received.keys() == {*without}
+    for name, values in received.items():
+        np.testing.assert_array_equal(values, expected[name], err_msg=name)
+
+
+@pytest.mark.parametrize("name", ["train.tfrecord", "records-00000-of-00001.tfrecord.gz"])
+def test_records_compressed_with_gzip(language_data, tmp_path, name):
+    options = make_options(language_data, tmp_path)
+    plain, _ = open_both(options)
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(pathlib.Path(options.input_file[0]).read_bytes()))
+    compressed = dataclasses.replace(options, input_file=(str(path),))
+    sizes = resolve(dataclasses.replace(compressed, max_seq_length=None), sizes=True)
+    records, _ = open_both(sizes)
+    assert [file.count for file in records.files] == [400]
+    assert_same_batches(plain, records)
+    one_by_one = (pretraining_evaluation_batches(each, 64) for each in (plain, records))
+    for expected, received in zip(*one_by_one, strict=True):
+        np.testing.assert_array_equal(expected["input_ids"], received["input_ids"])
+    stats = tmp_path / "records.stats.json"
+    stats.write_text(json.dumps({"vocab_size": 7}))
+    both = dataclasses.replace(options, input_file=(str(path), options.input_file[0]))
+    if name.endswith(".gz"):  # they belong to compressed shards, too
+        with refused("records.stats.json: the records were made with a vocabulary of 7 pieces"):
+            open_both(both)
+        stats.unlink()
+    with refused(f"^--input_file: {path} is compressed, .*train.tfrecord is not; expected"):
+        open_both(both)
+    path.write_bytes(path.read_bytes()[:-100])
+    with refused(f"^{path}: is cut short; expected a complete .gz file"):
+        open_both(compressed)
+
+
+def drop(*names):
+    def change(features):
+        return {name: each for name, each in features.items() if name not in names}
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("make", "lacks"),
+    [
+        (make_options, ["token_boundary"]),  # RoBERTa-like
+        (make_dynamic_options, []),
+        (make_dynamic_options, ["token_boundary"]),  # ELECTRA's
+    ],
+)
+def test_records_without_sentence_labels(language_data, tmp_path, make, lacks):
+    options = make(language_data, tmp_path, sentence_objective="none")
+    ours, _ = open_both(options)
+    change = drop("next_sentence_labels", *lacks)
+    path = rewrite(options.input_file[0], tmp_path / "theirs.tfrecord", change)
+    options = dataclasses.replace(options, input_file=(path,))
+    theirs, _ = open_both(options)
+    # In this language each piece is a word, so the vocabulary finds the boundaries of the records.
+    assert_same_batches(ours, theirs, without=lacks if make is make_dynamic_options else ())
+    missing = "has no feature 'next_sentence_labels'; --sentence_objective=none needs none"
+    with refused(f"^{path}, record 1: {missing}"):
+        open_both(dataclasses.replace(options, sentence_objective="sop"))
+    if make is make_dynamic_options:
+        with refused(NO_MASKS):
+            open_both(dataclasses.replace(options, vocab_file=None))
+
+
+def test_the_vocabulary_says_where_words_begin_if_the_records_do_not(tmp_path):
+    write_wordpiece(tmp_path / "vocab.txt", ["a", "##b", "##c"])
+    tokenizer = WordPieceTokenizer(str(tmp_path / "vocab.txt"))
+    ids = [tokenizer.cls_id, *tokenizer.encode("abc abc abc abc"), tokenizer.sep_id]
+    batch = {"input_ids": np.array([ids], np.int32), "input_mask": np.ones((1, 14), np.int32)}
+    masker = Masker(tokenizer, MaskingConfig(masked_lm_prob=0.2, ngram=1))
+    masked = masker.mask_batch(batch, np.random.default_rng(0))
+    first, *others = masked["masked_lm_positions"][0, :3].tolist()
+    assert first in (1, 4, 7, 10)
+    assert others == [first + 1, first + 2]
 
 
 @pytest.mark.parametrize(

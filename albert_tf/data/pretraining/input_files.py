@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from albert_tf import files
+from albert_tf.data.source_files import without_compression
 from albert_tf.errors import InputError, StoppedError
 
 _SHARD_NUMBER = re.compile(r"-\d{5}-of-\d{5}$")
@@ -80,5 +81,5 @@ def name_files(paths: Sequence[str]) -> str:
 
 def stats_file_of(path: str) -> str:
     """Returns the path of the stats file next to a record file or its shards."""
-    stem, _ = os.path.splitext(path)
+    stem, _ = os.path.splitext(without_compression(path))
     return _SHARD_NUMBER.sub("", stem) + ".stats.json"

@@ -101,6 +101,7 @@ class Masker:
         self._ordinary_ids = tokenizer.ordinary_ids
         self._is_special = np.zeros(tokenizer.vocab_size, bool)  # (V,)
         self._is_special[[tokenizer.cls_id, tokenizer.sep_id]] = True
+        self._is_boundary = find_boundaries(tokenizer)
 
     def __call__(
         self, input_ids: np.ndarray, begins_word: np.ndarray, rng: np.random.Generator
@@ -142,10 +143,15 @@ class Masker:
     ) -> dict[str, np.ndarray]:
         """Masks unmasked records, `input_ids`, `input_mask` and `token_boundary`, int32 (B, S), in order.
 
-        Returns the masked `input_ids`, and `pad` of the others.
+        Without `token_boundary` the vocabulary says which pieces begin a word. Returns the masked
+        `input_ids`, and `pad` of the others.
         """
         input_ids, is_piece = batch["input_ids"].copy(), batch["input_mask"] == 1
-        begins_word = batch["token_boundary"] == 1  # which pieces do is known to the records alone
+        # Records were perhaps made with another rule than the vocabulary's.
+        has_boundaries = "token_boundary" in batch
+        begins_word = (
+            batch["token_boundary"] == 1 if has_boundaries else self._is_boundary[input_ids]
+        )
         rows = zip(input_ids, begins_word, is_piece.sum(axis=1).tolist(), strict=True)
         masked = [self(ids[:length], begins[:length], rng) for ids, begins, length in rows]
         input_ids[is_piece] = np.concatenate([sequence.input_ids for sequence in masked])

@@ -27,6 +27,7 @@ class Records(NamedTuple):
     spec: RecordSpec
     masker: Masker | None = None  # None if the records have masks
     fingerprint: str = ""
+    compression: str = ""  # of all files, as TensorFlow names it
 
 
 def pretraining_batches(
@@ -59,7 +60,8 @@ def pretraining_batches(
         begin = window * shuffle_buffer
         place = tf.searchsorted(ends, [begin], side="right")[0]  # of the file it begins in
         before = begin - tf.concat([[0], ends], axis=0)[place]
-        rest = tf.data.TFRecordDataset(tf.gather(paths, order[place:])).skip(before)
+        rest = tf.data.TFRecordDataset(tf.gather(paths, order[place:]), records.compression)
+        rest = rest.skip(before)
         windows = rest.batch(shuffle_buffer)
         shuffled = windows.enumerate(window).map(shuffle_window)
         return shuffled.unbatch()
@@ -88,7 +90,7 @@ def pretraining_evaluation_batches(
     Dynamic masks are the same each time. With `fixed_size` rows of zeros, which have no tokens, fill the
     last batch up, for devices that compile each shape separately.
     """
-    batches = tf.data.TFRecordDataset(_paths(records)).batch(batch_size)
+    batches = tf.data.TFRecordDataset(_paths(records), records.compression).batch(batch_size)
     return _prepared(batches, records, seed, fixed_size=batch_size if fixed_size else None)
 
 

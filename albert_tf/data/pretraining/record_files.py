@@ -1,4 +1,7 @@
-"""TFRecord files: counting and checking their records."""
+"""TFRecord files: counting and checking their records.
+
+A file may be compressed with gzip, as TensorFlow writes it with `TFRecordOptions`.
+"""
 
 import itertools
 import struct
@@ -21,6 +24,8 @@ _MEGABYTE = 1e6
 # Number of records that are checked together.
 _GROUP = 256
 _NONE: Mapping = types.MappingProxyType({})
+# What a file is compressed with, if anything -> TensorFlow's name for it.
+_COMPRESSIONS = {"": "", "gzip": "GZIP"}
 
 
 class RecordFile(NamedTuple):
@@ -61,7 +66,8 @@ def scan(path: str, spec: RecordSpec, checks: bool = False) -> int:
             count += 1
     except InputError as error:
         damage = error
-    records = tf.data.TFRecordDataset(files.for_tensorflow(path)).take(count)
+    compression = compression_type(path)
+    records = tf.data.TFRecordDataset(files.for_tensorflow(path), compression).take(count)
     done = 0
     # The group with a wrong checksum is lost; then the records before it are read one by one.
     for size in (_GROUP, 1):
@@ -82,9 +88,21 @@ def scan(path: str, spec: RecordSpec, checks: bool = False) -> int:
 
 def _damaged(path: str, number: int, damage: str = "damaged or cut short") -> InputError:
     """Returns the error for a file that cannot be read from a record on."""
-    if number == 1 and (other := files.describe_file(path)):
-        return InputError(f"{path}: begins like {other}; expected a TFRecord file, not compressed")
+    other = files.describe_file(path) if number == 1 else ""
+    if other and not files.compression_of(path):
+        return InputError(f"{path}: begins like {other}; expected a TFRecord file")
     return InputError(f"{path}, record {number}: {damage}; expected a complete TFRecord file")
+
+
+def compression_type(path: str) -> str:
+    """Returns TensorFlow's name for what a file is compressed with; nothing for a plain one."""
+    name = files.compression_of(path)
+    if name not in _COMPRESSIONS:
+        raise InputError(
+            f"{path}: begins like a file of {name}; expected a TFRecord file, plain or compressed "
+            "with gzip"
+        )
+    return _COMPRESSIONS[name]
 
 
 def first_record(path: str, spec: RecordSpec) -> bytes:
@@ -99,17 +117,34 @@ def _payloads(path: str, spec: RecordSpec) -> Iterator[bytes]:
     records that are not asked for yet.
     """
     files.refuse_pipe(path)
-    with files.explain_unreadable(path), files.open_file(path, "rb") as file:
-        for number in itertools.count(1):
-            if not (header := file.read(_HEADER.size)):
-                return
-            if len(header) < _HEADER.size:
-                raise _damaged(path, number)
-            length, _ = _HEADER.unpack(header)
-            if length > spec.max_bytes:
-                too_large = f"{length} bytes, at most {spec.max_bytes} expected"
-                raise _damaged(path, number, f"damaged or too large: {too_large}")
-            rest = file.read(length + _CHECKSUM_BYTES)
-            if len(rest) < length + _CHECKSUM_BYTES:
-                raise _damaged(path, number)
-            yield rest[:length]
+    compression_type(path)
+    content = _Content(files.read_content(path))
+    for number in itertools.count(1):
+        if not (header := content.read(_HEADER.size)):
+            return
+        if len(header) < _HEADER.size:
+            raise _damaged(path, number)
+        length, _ = _HEADER.unpack(header)
+        if length > spec.max_bytes:
+            too_large = f"{length} bytes, at most {spec.max_bytes} expected"
+            raise _damaged(path, number, f"damaged or too large: {too_large}")
+        rest = content.read(length + _CHECKSUM_BYTES)
+        if len(rest) < length + _CHECKSUM_BYTES:
+            raise _damaged(path, number)
+        yield rest[:length]
+
+
+class _Content:
+    """The content of a file, given in parts, of which any number of bytes can be read."""
+
+    def __init__(self, parts: Iterator[bytes]):
+        self._parts = parts
+        self._rest = bytearray()
+
+    def read(self, count: int) -> bytes:
+        """Returns the next bytes, fewer at the end."""
+        while len(self._rest) < count and (part := next(self._parts, b"")):
+            self._rest += part
+        read = bytes(self._rest[:count])
+        del self._rest[:count]
+        return read

@@ -25,6 +25,7 @@ from albert_tf.data.fine_tuning.examples import ScoreRange
 from albert_tf.data.fine_tuning.features import Features
 from albert_tf.data.fine_tuning.tables import Table, is_table
 from albert_tf.data.fine_tuning.task_table import Task
+from albert_tf.data.source_files import suffix_of
 from albert_tf.errors import InputError, name_place
 from albert_tf.file_kinds import decompress
 from albert_tf.kinds import Kind, Quality
@@ -180,7 +181,7 @@ def predict_file(options: Any, kind: Kind, tokenizer: Tokenizer, evaluator: Eval
     named on standard error; its answer is an empty line or, in JSON, null.
     """
     path, is_tsv = options.predict_file, options.predict_format == "tsv"
-    if path != STANDARD_INPUT and (is_table(path) or path.lower().endswith(conll.SUFFIXES)):
+    if path != STANDARD_INPUT and (is_table(path) or suffix_of(path) in conll.SUFFIXES):
         table = open_source(
             kind,
             source=path,
