@@ -184,26 +184,32 @@ def _null_odds(nbest: dict[str, list[ScoredAnswer]], spans: ScoredSpans) -> dict
     return odds
 
 
-def find_null_threshold(golds: squad_metrics.GoldAnswers, answers: RankedAnswers) -> float:
+def find_null_threshold(
+    golds: squad_metrics.GoldAnswers, answers: RankedAnswers, rules: str = "squad"
+) -> float:
     """Returns the threshold on the null odds of n > 0 questions that gives the highest F1."""
-    scores = squad_metrics.score_answers(golds, answers.predictions(), version_2=True)
+    scores = squad_metrics.score_answers(golds, answers.predictions(), version_2=True, rules=rules)
     return squad_metrics.search_threshold(scores.f1, answers.null_odds, golds)
 
 
 def evaluate_answers(
-    golds: squad_metrics.GoldAnswers, answers: RankedAnswers, null_threshold: float | None
+    golds: squad_metrics.GoldAnswers,
+    answers: RankedAnswers,
+    null_threshold: float | None,
+    rules: str = "squad",
 ) -> dict[str, float]:
     """Returns the metrics of the predictions that `answer_files` returns, for n > 0 questions.
 
     They are those of `evaluate_v1` if there is no threshold on the null odds, otherwise those of
     `evaluate_v2` and `find_best_scores`. The best thresholds are those of the answers before the
-    threshold is applied.
+    threshold is applied. `rules` is one of `ANSWER_RULES`.
     """
+    predictions = answers.predictions()
     if null_threshold is None:
-        return squad_metrics.evaluate_v1(golds, answers.predictions())
+        return squad_metrics.evaluate_v1(golds, predictions, rules)
     return {
-        **squad_metrics.evaluate_v2(golds, answers.predictions(null_threshold)),
-        **squad_metrics.find_best_scores(golds, answers.predictions(), answers.null_odds),
+        **squad_metrics.evaluate_v2(golds, answers.predictions(null_threshold), rules),
+        **squad_metrics.find_best_scores(golds, predictions, answers.null_odds, rules),
         "null_score_diff_threshold": null_threshold,
     }
 

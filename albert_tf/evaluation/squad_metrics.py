@@ -1,5 +1,7 @@
 """The metrics of SQuAD 1.1 and 2.0, equal to those of the two official evaluation scripts.
 
+With other `ANSWER_RULES` than SQuAD's those of 1.1 are MLQA's metrics.
+
 The definitions are in Rajpurkar et al. 2016, https://arxiv.org/abs/1606.05250, section 6.1, and 2018,
 https://arxiv.org/abs/1806.03822, section 5. Open details follow `evaluate-v1.1.py` and
 `evaluate-v2.0.py`. The scripts differ in three points:
@@ -19,22 +21,18 @@ its threshold for answering nothing is 0. So its threshold does not always give 
 
 import collections
 import math
-import re
-import string
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+
+from albert_tf.evaluation.answer_rules import normalize_answer
 
 QuestionScores = Mapping[str, float]
 """Question id -> score, or null odds."""
 
 GoldAnswers = Mapping[str, Sequence[str]]
 """Question id -> texts of the right answers; empty if the passage holds no answer."""
-
-_ARTICLES = re.compile(r"\b(a|an|the)\b")
-# Only ASCII: the scripts keep the quotation marks, dashes and full stops of other languages.
-_WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 class AnswerScores(NamedTuple):
@@ -44,27 +42,21 @@ class AnswerScores(NamedTuple):
     f1: dict[str, float]  # question id -> harmonic mean of precision and recall of the tokens
 
 
-def normalize_answer(text: str) -> str:
-    """Returns a text in lower case, without punctuation, articles and extra spaces."""
-    plain = text.lower().translate(_WITHOUT_PUNCTUATION)
-    return " ".join(_ARTICLES.sub(" ", plain).split())
-
-
 def score_answers(
-    golds: GoldAnswers, predictions: Mapping[str, str], version_2: bool
+    golds: GoldAnswers, predictions: Mapping[str, str], version_2: bool, rules: str = "squad"
 ) -> AnswerScores:
-    """Scores each prediction against the most similar right answer.
+    """Scores each prediction against the most similar right answer, by one of `ANSWER_RULES`.
 
     A question without a prediction has the scores 0 in version 1.1, and none in version 2.0, where the
     empty prediction is right if the passage holds no answer.
     """
     scores = AnswerScores({}, {})
     for name, texts in golds.items():
-        rights = [normalize_answer(text) for text in texts]
+        rights = [normalize_answer(text, rules) for text in texts]
         if version_2:
             rights = list(filter(None, rights)) or [""]
         if name in predictions:
-            predicted = normalize_answer(predictions[name])
+            predicted = normalize_answer(predictions[name], rules)
             scores.exact[name] = float(predicted in rights)
             similarities = (_token_f1(predicted, right, version_2) for right in rights)
             scores.f1[name] = max(similarities, default=0.0)
@@ -85,21 +77,25 @@ def _token_f1(prediction: str, gold: str, version_2: bool) -> float:
     return (2 * precision * recall) / (precision + recall)
 
 
-def evaluate_v1(golds: GoldAnswers, predictions: Mapping[str, str]) -> dict[str, float]:
+def evaluate_v1(
+    golds: GoldAnswers, predictions: Mapping[str, str], rules: str = "squad"
+) -> dict[str, float]:
     """Returns `exact_match` and `f1` of n > 0 questions in percent, as `evaluate-v1.1.py` does.
 
     Predictions for other questions are ignored.
     """
-    scores = score_answers(golds, predictions, version_2=False)
+    scores = score_answers(golds, predictions, version_2=False, rules=rules)
     return {"exact_match": _percent(scores.exact, golds), "f1": _percent(scores.f1, golds)}
 
 
-def evaluate_v2(golds: GoldAnswers, predictions: Mapping[str, str]) -> dict[str, float]:
+def evaluate_v2(
+    golds: GoldAnswers, predictions: Mapping[str, str], rules: str = "squad"
+) -> dict[str, float]:
     """Returns `exact` and `f1` in percent, and `total`, the number n > 0 of predictions.
 
     The same with `HasAns_` and `NoAns_` is over the questions with and without an answer, if any.
     """
-    scores = score_answers(golds, predictions, version_2=True)
+    scores = score_answers(golds, predictions, version_2=True, rules=rules)
     names = list(scores.exact)
     kinds = {
         "": names,
@@ -120,7 +116,10 @@ def _percent(scores: QuestionScores, names: Collection[str]) -> float:
 
 
 def find_best_scores(
-    golds: GoldAnswers, predictions: Mapping[str, str], null_odds: QuestionScores
+    golds: GoldAnswers,
+    predictions: Mapping[str, str],
+    null_odds: QuestionScores,
+    rules: str = "squad",
 ) -> dict[str, float]:
     """Returns the best scores of any threshold, in percent, and its value, as `evaluate-v2.0.py` does.
 
@@ -128,7 +127,7 @@ def find_best_scores(
     order of the null odds, which all predictions have.
     """
     results: dict[str, float] = {}
-    scores = score_answers(golds, predictions, version_2=True)
+    scores = score_answers(golds, predictions, version_2=True, rules=rules)
     for kind, of_kind in scores._asdict().items():
         best, threshold = official_best_threshold(
             scores=of_kind, predictions=predictions, null_odds=null_odds, golds=golds

@@ -39,7 +39,7 @@ from albert_tf.evaluation.squad_answers import (
     score_spans,
 )
 from albert_tf.evaluation.squad_metrics import add_margin
-from albert_tf.kinds.given_texts import check_fields, rows_of
+from albert_tf.kinds.given_texts import as_texts, check_fields, rows_of
 from albert_tf.kinds.kind import Kind, Quality
 from albert_tf.kinds.registry import register
 from albert_tf.losses import ConditionalSpanLoss, SpanLoss
@@ -118,7 +118,13 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
         return dataclasses.replace(self, version_2_with_negative=version_2, head=head)
 
     def make_examples(self, question: Sequence[str], context: Sequence[str]) -> list[SquadExample]:
-        """Makes n examples without answers of n questions and n contexts of any length."""
+        """Makes n examples without answers of n questions and n contexts of any length.
+
+        A single context is that of all questions.
+        """
+        if isinstance(context, str) and not isinstance(question, str):
+            question = as_texts("question", question)
+            context = [context] * len(question)
         rows = rows_of(question=question, context=context)
         return [
             SquadExample(str(number), question, context)
@@ -217,7 +223,7 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
         """Returns the kind with the threshold of the highest F1, unless it has one or needs none."""
         if not self.missing:
             return self
-        threshold = find_null_threshold(gold_answers(examples), predictions)
+        threshold = find_null_threshold(gold_answers(examples), predictions, self.answer_rules)
         threshold = add_margin(threshold, predictions.null_odds)
         return dataclasses.replace(self, null_score_diff_threshold=threshold)
 
@@ -242,7 +248,9 @@ class QuestionAnswering(QuestionAnsweringFlags, Kind):
 
     def measure(self, examples, predictions: RankedAnswers) -> Quality:
         """Returns the metrics of SQuAD, of version 2.0 if questions may have no answer."""
-        return Quality(evaluate_answers(gold_answers(examples), predictions, self._threshold))
+        golds = gold_answers(examples)
+        metrics = evaluate_answers(golds, predictions, self._threshold, self.answer_rules)
+        return Quality(metrics)
 
     def result(self, examples: Sequence[SquadExample], predictions: RankedAnswers) -> Answers:
         """Returns the answers and their places."""

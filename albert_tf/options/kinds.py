@@ -18,6 +18,7 @@ from albert_tf.options import check_range, check_type, option, type_of_value
 LongTexts = Literal["truncate", "windows"]
 Pooling = Literal["mean", "cls"]
 SpanHead = Literal["simple", "conditional"]
+AnswerRules = Literal["squad", "ar", "de", "en", "es", "hi", "ja", "vi", "zh"]
 
 # Group of the entry points by which other packages offer kinds.
 _GROUP = "albert_tf.kinds"
@@ -111,6 +112,11 @@ class QuestionAnsweringFlags:
         "evaluation.",
         None,
     )
+    answer_rules: AnswerRules = option(
+        "How exact match and F1 compare answers: squad, SQuAD's official rules; or MLQA's rules for a "
+        "language, by words or, for zh and ja, by characters.",
+        "squad",
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -170,6 +176,7 @@ def kind_flag(name: str) -> Any:
 class KindOptions:
     """The options of single kinds of tasks."""
 
+    answer_rules: AnswerRules | None = kind_flag("answer_rules")
     class_weights: str | None = kind_flag("class_weights")
     doc_stride: int | None = kind_flag("doc_stride")
     end_n_top: int | None = kind_flag("end_n_top")

@@ -1,16 +1,18 @@
 import json
+import typing
 
 import numpy as np
 import pytest
 
+from albert_tf.evaluation.answer_rules import ANSWER_RULES, normalize_answer
 from albert_tf.evaluation.squad_answers import RankedAnswers, ScoredAnswer, evaluate_answers
 from albert_tf.evaluation.squad_metrics import (
     add_margin,
     evaluate_v1,
-    normalize_answer,
     score_answers,
     search_threshold,
 )
+from albert_tf.options.kinds import AnswerRules
 from tests.helpers import shared_path
 
 PAIRS = "golden/squad/evaluation_functions.json"
@@ -26,6 +28,42 @@ def test_golden_pairs():
             scores = score_answers({"q": [gold]}, {"q": prediction}, version_2=version == "v2")
             assert scores.exact == {"q": pair[f"{version}_em"]}, pair
             assert scores.f1 == {"q": pair[f"{version}_f1"]}, pair
+
+
+@pytest.mark.parametrize(
+    ("rules", "text", "tokens"),
+    [
+        ("squad", "The “Ada”, the 1st.", "“ada” 1st"),
+        ("en", "The “Ada”, the 1st.", "ada 1st"),
+        ("de", "Das »Haus« der Frau, einem", "haus frau"),
+        ("es", "¿El río y las casas?", "río y casas"),
+        ("hi", "वह घर।", "वह घर"),
+        ("vi", "những cái nhà của tôi", "nhà tôi"),
+        ("ar", "في البيت الكبير", "في بيت كبير"),
+        ("zh", "《北京》，Peking 2022年", "北 京 peking 2022 年"),
+        ("zh", "東京タワー", "東 京 タワー"),  # words of kana stay whole in MLQA
+        ("ja", "「東京タワー」の 333 m、人々", "東 京 タ ワ ー の 333 m 人 々"),
+    ],
+)
+def test_tokens_of_answers_by_rules(rules, text, tokens):
+    assert normalize_answer(text, rules) == tokens
+
+
+def test_answers_are_scored_by_characters():
+    golds = {"1": ["北京大学"], "2": ["東京", "東京都"], "3": ["1943年"]}
+    predictions = {"1": "北京，", "2": "東京都。", "3": "在1943年底"}
+    # By words none of them is right, but for the second, whose full stop no rule of English knows.
+    assert evaluate_v1(golds, predictions) == {"exact_match": 0, "f1": 0}
+    # 1: 2 of 2 predicted and 2 of 4 right ones: 2/3. 2: all. 3: 1943 and 年, 2 of 4 and 2 of 2: 2/3.
+    expected = {"exact_match": 100 / 3, "f1": 100 * (2 / 3 + 1 + 2 / 3) / 3}
+    for rules in ("zh", "ja"):
+        assert evaluate_v1(golds, predictions, rules) == pytest.approx(expected, rel=1e-12)
+    scores = score_answers(golds | {"4": []}, predictions | {"4": "。"}, version_2=True, rules="zh")
+    assert scores.f1 == pytest.approx({"1": 2 / 3, "2": 1, "3": 2 / 3, "4": 1})
+
+
+def test_rules_are_those_of_the_flag():
+    assert {*typing.get_args(AnswerRules)} == {*ANSWER_RULES}
 
 
 @pytest.fixture(scope="module")

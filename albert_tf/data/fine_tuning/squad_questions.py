@@ -1,5 +1,8 @@
 """Reads SQuAD 1.1 and 2.0 from the original JSON, from tables, and from TensorFlow Datasets.
 
+A table may also have a text, or a list of texts, in the cells of its answers. Their places that it does
+not say are found in the passage.
+
 Files in other languages have the same layout and more mistakes. A file with another layout is refused,
 with the place where it differs. A question with a mistake in its data is kept for evaluation, since the
 official scores count it, and left out of training.
@@ -7,17 +10,20 @@ official scores count it, and left out of training.
 
 import dataclasses
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from albert_tf import files
-from albert_tf.data.fine_tuning.cells import is_missing
+from albert_tf.data.fine_tuning.cells import as_text, is_missing, truth_of
 from albert_tf.data.fine_tuning.column_meanings import account_for_columns
 from albert_tf.data.fine_tuning.column_names import ColumnNames
+from albert_tf.data.fine_tuning.examples import quote_names
 from albert_tf.data.fine_tuning.opened_tables import open_table
 from albert_tf.data.fine_tuning.tables import Table, is_table
 from albert_tf.data.fine_tuning.tfds import load_dataset
+from albert_tf.data.fine_tuning.written_values import read_written
 from albert_tf.data.source_files import suffix_of
 from albert_tf.errors import InputError
 from albert_tf.options import check_layout
@@ -69,6 +75,9 @@ _ID = str | int
 _ROW = {"id?": _ID, "question": str, "context": str}
 _ANSWER_LISTS = {"text": [str], "answer_start": [int]}
 _ROW_ANSWERS = {"answers": _ANSWER_LISTS, "is_impossible?": bool}
+# Columns of answers, the first of which is read, and that of their places in the passage.
+_ANSWER_COLUMNS = ("answers", "answer_text", "answer")
+_START_COLUMN = "answer_start"
 
 
 def open_questions(source: Any, split: str, names: ColumnNames) -> Any:
@@ -83,6 +92,8 @@ def open_questions(source: Any, split: str, names: ColumnNames) -> Any:
 def account_for_questions(table: Table, split: str) -> None:
     """Says which columns are read; see `account_for_columns`."""
     columns = [name.removesuffix("?") for name in (*_ROW, *_ROW_ANSWERS)]
+    columns[columns.index("answers")] = _answer_column(table) or "answers"
+    columns.append(_START_COLUMN)
     read = {f"the {name}": name for name in columns if name in table.columns}
     account_for_columns(table, split, read)
 
@@ -93,24 +104,28 @@ def read_questions(
     """Reads a file in SQuAD's format, or rows with `question`, `context` and `answers`.
 
     Rows are those of `datasets`' SQuAD: `answers` maps `text` and `answer_start` to lists, which are
-    empty for a question without an answer; or they are objects, as in SQuAD's files. `name` is what
-    messages call a source in memory. In `training` ids have no use: they may be missing or the same.
+    empty for a question without an answer; or they are objects, as in SQuAD's files; or `answers`,
+    `answer_text` or `answer` is a text, or a list of texts, with the places in `answer_start`. Without
+    its place an answer has to be in the context once.
+
+    `name` is what messages call a source in memory. In `training` ids have no use: they may be missing or
+    the same.
     """
     if isinstance(source, str | os.PathLike) and _is_squad(files.as_path(source)):
         return read_squad(files.as_path(source), labelled, training)
     table = open_table(source, name)
     layout = _ROW | (_ROW_ANSWERS if labelled else {})
+    column = _answer_column(table) if labelled else None
+    may_lack = column is not None and _has_texts(table, column)
     examples = []
     places: dict[str, str] = {}
     for number, row in zip(table.numbers, table.rows, strict=True):
         cells = zip(table.columns, row, strict=True)
         record = {name: cell for name, cell in cells if not is_missing(cell)}
         place = table.place(number)
-        answers = record.get("answers")
-        if isinstance(answers, list) and all(isinstance(answer, Mapping) for answer in answers):
-            record["answers"] = {
-                name: [answer.get(name) for answer in answers] for name in _ANSWER_LISTS
-            }
+        if column is not None and (may_lack or column in record):
+            check_layout(record, _ROW, f"{place}: not SQuAD")
+            record["answers"] = _read_answers(record, column, place)
         check_layout(record, layout, f"{place}: not SQuAD")
         if not labelled:
             record["answers"] = None  # of any form
@@ -120,6 +135,69 @@ def read_questions(
         record["id"] = _unique_id(places, given, place, where=place, training=training)
         examples.append(_example(record))
     return examples
+
+
+def _answer_column(table: Table) -> str | None:
+    return next((column for column in _ANSWER_COLUMNS if column in table.columns), None)
+
+
+def _has_texts(table: Table, column: str) -> bool:
+    """Returns whether answers are texts, of which tables without lists have none as an empty cell."""
+    position = table.columns.index(column)
+    cells = (row[position] for row in table.rows)
+    firsts = (cell[0] if isinstance(cell, list) and cell else cell for cell in cells)
+    return any(isinstance(first, str) for first in firsts)
+
+
+def _read_answers(record: dict[str, Any], column: str, place: str) -> Any:
+    """Returns the answers of a row as lists of texts and places; an object as it is."""
+    context = record["context"]
+    cell, starts = (_read_cell(record.get(name), context) for name in (column, _START_COLUMN))
+    if isinstance(cell, Mapping):
+        return cell
+    texts = cell if isinstance(cell, list) else [] if cell in (None, "") else [cell]
+    if texts and all(isinstance(text, Mapping) for text in texts):
+        return {name: [text.get(name) for text in texts] for name in _ANSWER_LISTS}
+    flag = record.get("is_impossible")
+    if isinstance(flag, str) and (truth := truth_of(flag)) is not None:
+        record["is_impossible"] = bool(truth)
+    texts = [as_text(text, f"{place}: {column}") for text in texts]
+    starts = starts if isinstance(starts, list) else [] if starts in (None, "") else [starts]
+    starts = [_whole_number(start, place) for start in starts]
+    if not starts:
+        starts = [_find_answer(text, context, place) for text in texts]
+    # Of a question without an answer some have the place 0 or -1.
+    if len(starts) != len(texts) and (texts or max(starts) > 0):
+        raise InputError(
+            f"{place}: received {len(texts)} of {column} and {len(starts)} of {_START_COLUMN}; expected "
+            "as many"
+        )
+    return {"text": texts, "answer_start": starts[: len(texts)]}
+
+
+def _read_cell(cell: Any, context: str) -> Any:
+    """Returns a cell, which may have a list or an object as text, but not one of the context."""
+    return read_written(cell) if isinstance(cell, str) and cell not in context else cell
+
+
+def _whole_number(value: Any, place: str) -> int:
+    text = str(value).strip()
+    if not re.fullmatch(r"[+-]?\d+(\.0*)?", text):
+        raise InputError(f"{place}: {_START_COLUMN} is '{text}', expected a whole number")
+    return int(text.partition(".")[0])
+
+
+def _find_answer(text: str, context: str, place: str) -> int:
+    """Returns the place of an answer that is in the context once."""
+    start = context.find(text)
+    if not text.strip() or start < 0:
+        raise InputError(f"{place}: the answer {quote_names([text])} is not in the context")
+    if context.find(text, start + 1) >= 0:
+        raise InputError(
+            f"{place}: the answer {quote_names([text])} is in the context more than once; expected its "
+            f"place in {_START_COLUMN}"
+        )
+    return start
 
 
 def _is_squad(path: str) -> bool:

@@ -1,10 +1,14 @@
+import csv
 import functools
 import json
 import operator
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from albert_tf.data.fine_tuning.squad_questions import (
     Answer,
@@ -149,6 +153,92 @@ def test_rows_may_lack_what_others_have():
     assert [each.id for each in read_questions([row, marked]) if each.is_impossible] == ["0", "7"]
     with refused(r"^data\[0\]: not SQuAD: question is missing, expecte"):
         read_questions([row | {"question": None}])
+
+
+def flat_row(**cells):
+    return {"question": "who?", "context": CONTEXT, **cells}
+
+
+@pytest.mark.parametrize(
+    ("cells", "answers"),
+    [
+        ({"answer_text": "note", "answer_start": 27}, [("note", 27)]),
+        ({"answer_text": "note", "answer_start": "27"}, [("note", 27)]),
+        ({"answer": "note", "answer_start": 27.0}, [("note", 27)]),
+        ({"answer_text": "note"}, [("note", 27)]),
+        ({"answers": "note"}, [("note", 27)]),
+        ({"answers": ["note", "1843"]}, [("note", 27), ("1843", 35)]),
+        ({"answers": "['note', '1843']", "answer_start": "[27 35]"}, [("note", 27), ("1843", 35)]),
+        ({"answers": '{"text": ["note"], "answer_start": [27]}'}, [("note", 27)]),
+        ({"answer_text": 1843, "answer_start": None}, [("1843", 35)]),
+        ({"answers": []}, []),
+        ({"answer_text": "", "answer_start": -1}, []),
+        ({"answer_text": "", "answer_start": "", "is_impossible": "True"}, []),
+        ({"context": "See [1].", "answer_text": "[1]"}, [("[1]", 4)]),
+    ],
+)
+def test_answers_may_be_flat(cells, answers):
+    (example,) = read_questions([flat_row(**cells)])
+    assert example.answers == tuple(Answer(*each) for each in answers)
+    assert example.is_impossible == (not answers)
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        ({"answers": ["Bob"]}, "the answer 'Bob' is not in the context"),
+        ({"answer_text": "e", "answer_start": None}, "the answer 'e' is in the context more than once"),
+        ({"answers": [""]}, "the answer '' is not in the context"),
+        ({"answer_text": "Ada", "answer_start": "x"}, "answer_start is 'x', expected a whole numb"),
+        ({"answers": ["Ada", "note"], "answer_start": [0]}, "received 2 of answers and 1 of answer_st"),
+        ({"answer_text": "", "answer_start": 7}, "received 0 of answer_text and 1 of answer_start"),
+        ({"answers": ["Ada", {"text": "note"}]}, "answers: received dict in place of a text"),
+        ({"answer_text": "Ada", "is_impossible": "perhaps"}, "not SQuAD: is_impossible is a text"),
+        ({"reply": "Ada"}, "not SQuAD: answers is missing, expected an object; received question"),
+    ],
+)  # fmt: skip
+def test_mistakes_in_flat_answers_are_named(cells, message):
+    with refused(rf"^data\[0\]: {message}"):
+        read_questions([flat_row(**cells)])
+
+
+_WORDS = st.lists(
+    st.sampled_from(["Ada", "wrote", "it", "東京", '"a"', "b,c"]), min_size=1, max_size=6
+)
+
+
+@settings(deadline=None, derandomize=True, max_examples=30)
+@given(st.lists(st.tuples(_WORDS, st.integers(0, 6)), min_size=1, max_size=4))
+def test_the_same_rows_in_any_layout_are_the_same_questions(tmp_path_factory, drawn):
+    folder = tmp_path_factory.mktemp("questions")
+    rows = []
+    for number, (words, place) in enumerate(drawn):
+        answers = [words[place]] if place < len(words) else []
+        starts = [len(" ".join(words[:place])) + (place > 0) for _ in answers]
+        row = {"id": f"q{number}", "question": "what?", "context": " ".join(words)}
+        rows.append((row, answers, starts))
+    objects = [row | {"answers": {"text": a, "answer_start": s}} for row, a, s in rows]
+    expected = read_questions(objects)
+    lists = [row | {"answers": a, "answer_start": s} for row, a, s in rows]
+    flat = [
+        row | {"answer_text": "".join(a), "answer_start": "".join(map(str, s))}
+        for row, a, s in rows
+    ]
+    assert read_questions(lists) == read_questions(flat) == expected
+    # As pandas has a column of numbers with gaps.
+    typed = [row | {"answer_start": float(row["answer_start"] or "nan")} for row in flat]
+    assert read_questions(typed) == expected
+    layouts = {"objects": objects, "lists": lists, "flat": flat}
+    for name, layout in layouts.items():
+        with open(folder / f"{name}.csv", "w", newline="") as file:
+            writer = csv.DictWriter(file, layout[0])
+            writer.writeheader()
+            writer.writerows(layout)
+        lines = [json.dumps(row) + "\n" for row in layout]
+        (folder / f"{name}.jsonl").write_text("".join(lines))
+        pyarrow.parquet.write_table(pa.Table.from_pylist(layout), folder / f"{name}.parquet")
+    for path in folder.iterdir():
+        assert read_questions(path) == expected, path.name
 
 
 def test_answers_of_rows_to_predict_do_not_matter():
