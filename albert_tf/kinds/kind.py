@@ -45,7 +45,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
-from albert_tf.data.fine_tuning.cells import to_rows, to_tsv
+from albert_tf.data.fine_tuning.cells import answers_to_tsv
 from albert_tf.data.fine_tuning.column_names import ColumnNames, NamedColumns
 from albert_tf.data.fine_tuning.features import Features
 from albert_tf.data.fine_tuning.opened_tables import open_table, recall_columns
@@ -272,8 +272,8 @@ class Kind(abc.ABC):
 
         By default it is `<name>.tsv`, a table of ids, labels if they are known, and `answers`.
         """
-        answers = zip(examples, to_rows(self.answers(examples, predictions)), strict=True)
-        return {f"{name}.tsv": to_tsv({**example.known(), **answer} for example, answer in answers)}
+        columns = self.answers(examples, predictions)
+        return {f"{name}.tsv": answers_to_tsv(examples, columns)}
 
     @abc.abstractmethod
     def example_of_line(self, fields: Sequence[str]) -> Any:

@@ -21,7 +21,7 @@ from albert_tf.evaluation.metrics import (
 )
 from albert_tf.kinds.kind import Quality
 from albert_tf.kinds.registry import register
-from albert_tf.kinds.text_kind import LongTextKind
+from albert_tf.kinds.text_kind import LongTextKind, hide_blank
 from albert_tf.losses import MultiLabelLoss, batch_loss
 
 
@@ -104,7 +104,8 @@ class MultiLabel(LongTextKind):
         """Returns the predicted labels and the probabilities of all labels."""
         found = self.interpretation(tf.constant(predictions))
         labels = [tuple(filter(None, row)) for row in decode(found["label"].numpy())]
-        return LabelSets(labels, found["probabilities"].numpy())
+        probabilities = found["probabilities"].numpy()
+        return LabelSets(hide_blank(examples, labels), hide_blank(examples, probabilities))
 
     def interpretation(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
         """Maps logits to `probabilities` and `label`, (B, k) each.

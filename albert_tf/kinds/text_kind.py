@@ -22,6 +22,7 @@ from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.errors import InputError
 from albert_tf.kinds.given_texts import check_fields, rows_of
 from albert_tf.kinds.kind import Kind
+from albert_tf.kinds.numbered_labels import find_numbered_labels
 from albert_tf.models import AlbertClassifier
 from albert_tf.options.kinds import LongTextFlags
 from albert_tf.tokenization.packing import cut_in_graph, encode_in_graph
@@ -86,7 +87,9 @@ class TextKind(Kind):
                 f"{table.name}: has the text in {has}; the model is trained on {model}"
             )
         account_for_texts(table, split, columns)
-        return make_examples(table, columns, split, labels)
+        spellings = find_numbered_labels(table, columns, labels)
+        columns = dataclasses.replace(columns, spellings=spellings)
+        return make_examples(table, columns, split, labels, keeps_blank=split == "test")
 
     def fit_labels(self, examples: Sequence[Example], path: str) -> Self:
         """Returns the kind with what the training file decides: whether there are pairs."""
@@ -128,10 +131,14 @@ class TextKind(Kind):
         return super().decode(examples, features, batches)
 
     def result(self, examples, predictions: np.ndarray) -> Any:
-        """Returns the parts of the interpretation that `Result` has, as lists or arrays."""
+        """Returns the parts of the interpretation that `Result` has, as lists or arrays.
+
+        An example without a text has None in lists, and NaN in arrays.
+        """
         found = self.interpretation(tf.constant(predictions))
         parts = (found[name].numpy() for name in self.Result._fields)
-        return self.Result._make(decode(part) if part.dtype == object else part for part in parts)
+        read = (decode(part) if part.dtype == object else part for part in parts)
+        return self.Result._make(hide_blank(examples, part) for part in read)
 
     def example_of_line(self, fields: Sequence[str]) -> Example:
         pair = "text_a, tab, text_b" if self._least_texts > 1 else "text_a or text_a, tab, text_b"
@@ -150,6 +157,17 @@ class TextKind(Kind):
             max_seq_length=self.max_seq_length,
         )
         return predict(**inputs)
+
+
+def hide_blank(examples: Sequence[Example], values: Any) -> Any:
+    """Returns the values, a list or an array, of n examples without those of examples without a text."""
+    blank = [number for number, example in enumerate(examples) if example.is_blank]
+    if not blank:
+        return values
+    values = values.copy()
+    for number in blank:
+        values[number] = None if isinstance(values, list) else np.nan
+    return values
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.backends import require_tensorflow
-from albert_tf.data.fine_tuning.cells import to_rows
+from albert_tf.data.fine_tuning.cells import answer_rows
 from albert_tf.data.fine_tuning.column_names import ColumnNames
 from albert_tf.errors import InputError, warn
 from albert_tf.evaluation.masked_lm import Filling, fill_mask
@@ -125,7 +125,10 @@ class Loaded:
         except TypeError as error:
             expected = ", ".join(signature.parameters)
             raise InputError(f"predict: {error}; expected {expected}") from None
-        return self.kind.make_examples(*args, **kwargs)
+        examples = self.kind.make_examples(*args, **kwargs)
+        if blank := sum(getattr(example, "is_blank", False) for example in examples):
+            warn(f"predict: {blank} of {len(examples)} texts are empty and have no answer")
+        return examples
 
     def run(
         self,
@@ -161,8 +164,10 @@ class Loaded:
         warn_of_unknown_text(features, name, self.tokenizer)
         return features
 
-    def predict_json(self, *args: Any, **kwargs: Any) -> list[dict[str, Any]]:
+    def predict_json(self, *args: Any, **kwargs: Any) -> list[dict[str, Any] | None]:
         """Returns the predictions for n examples as dictionaries that `json` can write.
+
+        It is None for an example whose text is empty.
 
         Args:
             *args: those of `predict`.
@@ -174,7 +179,7 @@ class Loaded:
         """
         main = self._main
         examples = main._make_examples(*args, **kwargs)
-        return list(to_rows(main.kind.answers(examples, main.run(examples))))
+        return list(answer_rows(examples, main.kind.answers(examples, main.run(examples))))
 
     def evaluate(self, data: Any, **columns: str) -> dict[str, float]:
         """Returns the metrics on data with labels. A warning counts labels that cannot be predicted.

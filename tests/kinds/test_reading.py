@@ -41,6 +41,51 @@ def test_labels_are_those_of_the_training_set():
     assert kind.read(rows(("text",), ("x",)), "test")[0].label is None
 
 
+def test_rows_to_predict_may_lack_a_text(capsys):
+    data = rows(("text_a",), ("x",), (None,), (" ",), ("y",))
+    assert [example.is_blank for example in TEXTS.read(data, "test")] == [False, True, True, False]
+    assert "test[1]: the text is empty; without an answer: 2 of 4 rows" in capsys.readouterr().err
+    with refused(r"^test\[0\]: the text is empty$"):
+        TEXTS.read(data[1:3], "test")
+    texts = rows(CHOICES[1:], ("A", "B", "x", "", "z"), ("A", "B", "x", "y", "z"))
+    kind = MultipleChoice(labels=("A", "B", "C"), pairs=True)
+    assert [example.is_blank for example in kind.read(texts, "test")] == [True, False]
+    blank = [example.is_blank for example in TEXTS.make_examples(["a", "", " \n"])]
+    assert blank == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "read"),
+    [
+        (Classification, ["0", "1", "1.0", "LABEL_0"], ["0", "1", "1", "0"]),
+        (Classification, [0, 1, 1.0, 0], ["0", "1", "1", "0"]),
+        (MultiLabel, [[0], [0, 1], [], ["LABEL_1"]], ["0", "0|LABEL_1", "", "1"]),
+        (MultiLabel, ["0", "0|1", "1", "0"], ["0", "0|LABEL_1", "1", "0"]),
+        (MultiLabel, [[1, 0], [1, 1], [0, 1], [0, 0]], ["0", "0|LABEL_1", "1", ""]),
+    ],
+)
+def test_numbers_are_the_labels_of_a_model_without_names(kind, given, read, capsys):
+    model = kind(labels=("LABEL_0", "LABEL_1"))
+    examples = model.read(rows(("text", "label"), *(("x", label) for label in given)), "dev")
+    assert [each.label for each in examples] == [name and f"LABEL_{name}" for name in read]
+    said = [line for line in capsys.readouterr().err.splitlines() if "LABEL_" in line]
+    is_vector = given[0] == [1, 0]
+    line = "dev: reads the labels '0', '1' as 'LABEL_0', 'LABEL_1' of the model"
+    assert [text.startswith(line) for text in said] == ([] if is_vector else [True])
+
+
+def test_numbers_are_no_other_labels(capsys):
+    model = Classification(labels=("LABEL_0", "LABEL_1"))
+    with refused(r"^dev\[1\]: unknown label '2'; expected 'LABEL_0', 'LABEL_1'$"):
+        model.read(rows(("text", "label"), ("x", 1), ("y", 2)), "dev")
+    model = Classification(labels=("LABEL_1", "LABEL_0"))
+    with refused(r"^dev\[0\]: unknown label '1'; expected 'LABEL_1', 'LABEL_0'$"):
+        model.read(rows(("text", "label"), ("x", 1)), "dev")
+    capsys.readouterr()
+    model.read(rows(("text", "label"), ("x", "LABEL_0")), "dev")
+    assert "reads the labels" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("columns", "texts"),
     [

@@ -202,6 +202,41 @@ def test_lines_without_an_answer_do_not_matter(trained, tmp_path, monkeypatch, c
     ]
 
 
+@pytest.mark.usefixtures("eagerly")
+def test_rows_without_a_text_have_no_answer(trained, classifier, tmp_path, capsys):
+    path = str(tmp_path / "gap.tsv")
+    files.write_text(path, "text_a\ttext_b\nthe old\tcat\n \tcat\nthe old\tcat\n")
+    run(FineTuningOptions(output_dir=str(trained), predict_file=path))
+    output, error = capsys.readouterr()
+    _, first, blank, last = output.splitlines()
+    assert (blank, first) == ("", last)
+    counted = f"warning: {path}, line 3: the text is empty; without an answer: 1 of 3 rows"
+    assert error.splitlines().count(counted) == 1
+    asked = {"predict_file": path, "predict_format": "jsonl"}
+    run(FineTuningOptions(output_dir=str(trained), **asked))
+    answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert answers == [answers[0], None, answers[0]]
+    assert answers[0] is not None
+    run(FineTuningOptions(output_dir=str(classifier), do_predict=True, test_file=path))
+    rows = [line.split("\t") for line in (classifier / "test_results.tsv").read_text().splitlines()]
+    assert rows[2] == ["test-2", "", "", ""]
+    assert rows[1][1:] == rows[3][1:]
+    capsys.readouterr()
+    model = albert_tf.load(trained)
+    texts = ["the old", "", "the old"], ["cat"] * 3
+    found = model.predict(*texts)
+    assert found.label == [answers[0]["prediction"], None, answers[0]["prediction"]]
+    assert np.isnan(found.probabilities).any(axis=1).tolist() == [False, True, False]
+    said = "warning: predict: 1 of 3 texts are empty and have no answer\n"
+    assert capsys.readouterr().err == said
+    one, none, other = model.predict_json(*texts)
+    assert none is None
+    assert one == other
+    assert one["probability_animal"] == pytest.approx(answers[0]["probability_animal"], abs=2e-6)
+    with refused(r"^dev\[1\]: the text is empty$"):
+        model.evaluate([{"text_a": text, "text_b": "x", "label": "plant"} for text in ("a", "")])
+
+
 def write_theirs(folder, labels=(), num_classes=2, **config):
     encoder = AlbertEncoder(tiny_config(vocab_size=50, num_hidden_layers=1, **config), seed=99)
     model = AlbertClassifier(encoder, num_classes=num_classes, seed=99)

@@ -3,7 +3,7 @@
 import json
 import numbers
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -83,6 +83,21 @@ def as_cell(value: Any, float_format: str = ".9g") -> str:
 def to_rows(columns: Mapping[str, Iterable[Any]]) -> Iterator[dict[str, Any]]:
     """Yields the rows of named columns."""
     return (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
+
+
+def answer_rows(
+    examples: Sequence[Any], columns: Mapping[str, Iterable[Any]]
+) -> Iterator[dict[str, Any] | None]:
+    """Yields the answer to each example, given those of each column; None for one without a text."""
+    for example, row in zip(examples, to_rows(columns), strict=True):
+        yield None if getattr(example, "is_blank", False) else row
+
+
+def answers_to_tsv(examples: Sequence[Any], columns: Mapping[str, Iterable[Any]]) -> str:
+    """Returns a table of what is known of each example, and its answer, which may be empty."""
+    no_answer = dict.fromkeys(columns, "")
+    answers = zip(examples, answer_rows(examples, columns), strict=True)
+    return to_tsv({**example.known(), **(answer or no_answer)} for example, answer in answers)
 
 
 def to_tsv(rows: Iterable[Mapping[str, Any]]) -> str:

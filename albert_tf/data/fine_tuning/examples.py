@@ -27,13 +27,15 @@ class Example:
     label: str | None = None  # a name, or a score in digits; None in a test set without labels
     choices: tuple[str, ...] = ()  # the answers to choose from; their labels are A, B, ...
     subset: str = ""  # part of the set with metrics of its own, like RACE's levels
+    is_blank: bool = False  # whether a text that it needs is empty, so that it has no answer
 
     @classmethod
     def of_texts(
         cls, text_a: str, text_b: str | None = None, *, choices: Sequence[str] = ()
     ) -> Self:
         """Makes an example without id and label."""
-        return cls("", text_a, text_b, choices=tuple(choices))
+        is_blank = not all(text.strip() for text in (text_a, *choices))
+        return cls("", text_a, text_b, choices=tuple(choices), is_blank=is_blank)
 
     @property
     def texts(self) -> tuple:
@@ -110,13 +112,18 @@ def read_glue_table(path: str, columns: Columns) -> Table:
 
 
 def make_examples(
-    table: Table, columns: Columns, split: str, labels: Labels = None
+    table: Table,
+    columns: Columns,
+    split: str,
+    labels: Labels = None,
+    keeps_blank: bool = False,
 ) -> list[Example]:
     """Makes an example of each row.
 
     The split, `train`, `dev` or `test`, is the prefix of the ids of rows without one. In a test set rows
-    may lack labels. `labels` are those that exist; None accepts all. Rows without a text are left out of
-    a training set with a warning, and refused elsewhere.
+    may lack labels. `labels` are those that exist; None accepts all. A warning counts rows without a
+    text: they are left out of a training set and, with `keeps_blank`, have no answer. Elsewhere they are
+    refused, and where no row has a text.
     """
     positions = _find_positions(table, columns)
     # Lines count from 0 in the ids, as in the original.
@@ -133,12 +140,13 @@ def make_examples(
             faults.append(f"{place}: the {'text' if empty[0] == 'text_a' else empty[0]} is empty")
             if split == "train":
                 continue
-            raise InputError(faults[0])
+            if not keeps_blank:
+                raise InputError(faults[0])
         label = None
         if columns.label is not None:
             cell = row[positions["label"]]
             if not (cell is None and split == "test"):
-                label = _read_label(place, columns.spellings.get(str(cell), cell), labels)
+                label = _read_label(place, cell, labels, columns.spellings)
         examples.append(
             Example(
                 guid=texts.get("guid", f"{split}-{number - first}"),
@@ -146,13 +154,15 @@ def make_examples(
                 text_b=texts.get("text_b"),
                 label=label,
                 choices=tuple(texts[name] for name in columns.choices),
+                is_blank=bool(empty),
             )
         )
         numbers.append(number)
-    if faults and not examples:
+    if faults and len(faults) == len(table.rows):
         raise InputError(faults[0])
     if faults:
-        warn(f"{faults[0]}; left out: {len(faults)} of {len(table.rows)} rows")
+        result = "without an answer" if keeps_blank else "left out"
+        warn(f"{faults[0]}; {result}: {len(faults)} of {len(table.rows)} rows")
     for number, example in zip(numbers, examples, strict=True):
         if (example.label is None) != (examples[0].label is None):
             raise InputError(
@@ -228,8 +238,11 @@ def _empty_texts(values: Mapping[str, str], columns: Columns) -> list[str]:
     return [name for name in required if not values[name].strip()]
 
 
-def _read_label(place: str, cell: Any, labels: Labels) -> str:
-    """Returns a label, or the names in a set of labels, each in one form for all sources."""
+def _read_label(place: str, cell: Any, labels: Labels, spellings: Mapping[str, str]) -> str:
+    """Returns a label, or the names in a set of labels, each in one form for all sources.
+
+    `spellings` are those of `Columns`.
+    """
     is_list, has_sets = isinstance(cell, list), isinstance(labels, MultiLabels)
     names = cell if is_list else [cell]
     if any(map(is_missing, names)):
@@ -253,9 +266,8 @@ def _read_label(place: str, cell: Any, labels: Labels) -> str:
                 f"{place}: the label {quote_names([name])} has {LABEL_SEPARATOR}, which separates labels"
             )
     names = [as_text(name, place) for name in names]
-    label = LABEL_SEPARATOR.join(
-        name if is_score or name in known else label_name(name) for name in names
-    )
+    names = [name if is_score or name in known else label_name(name) for name in names]
+    label = LABEL_SEPARATOR.join(spellings.get(name, name) for name in names)
     if names:
         check_label(place, label, labels)
     return label

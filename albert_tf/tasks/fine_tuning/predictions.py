@@ -18,7 +18,7 @@ from albert_tf.data.fine_tuning.batches import (
     evaluation_order,
     make_batch,
 )
-from albert_tf.data.fine_tuning.cells import as_cell, to_rows
+from albert_tf.data.fine_tuning.cells import answer_rows, as_cell, to_rows
 from albert_tf.data.fine_tuning.column_names import ColumnNames
 from albert_tf.data.fine_tuning.columns import hide_labels
 from albert_tf.data.fine_tuning.examples import ScoreRange
@@ -178,7 +178,8 @@ def predict_file(options: Any, kind: Kind, tokenizer: Tokenizer, evaluator: Eval
 
     A table has an answer for each row, and a CoNLL file for each text. Otherwise each line is answered
     before the next one is read: it holds the texts, separated by tabs. A line that cannot be answered is
-    named on standard error; its answer is an empty line or, in JSON, null.
+    named on standard error. Its answer, and that of a row without a text, is an empty line or, in JSON,
+    null.
     """
     path, is_tsv = options.predict_file, options.predict_format == "tsv"
     if path != STANDARD_INPUT and (is_table(path) or suffix_of(path) in conll.SUFFIXES):
@@ -197,7 +198,7 @@ def predict_file(options: Any, kind: Kind, tokenizer: Tokenizer, evaluator: Eval
         columns = kind.answers(
             examples, *predict_sets(kind, sets=[dataset], evaluator=evaluator, options=options)
         )
-        answers: Iterator[dict[str, Any] | None] = to_rows(columns)
+        answers = answer_rows(examples, columns)
     else:
         answers = _answer_lines(
             path, kind, tokenizer, evaluator, batch_size=options.eval_batch_size
@@ -206,24 +207,19 @@ def predict_file(options: Any, kind: Kind, tokenizer: Tokenizer, evaluator: Eval
             columns = kind.answers([], predict(kind, evaluator, [], kind.encode([], tokenizer), 1))
     if is_tsv:
         print("\t".join(map(as_cell, columns)), flush=True)
-    count = unanswered = 0
     for answer in answers:
-        count += 1
-        unanswered += answer is None
         cells = (as_cell(value, ".6f") for value in (answer or {}).values())
         print("\t".join(cells) if is_tsv else json.dumps(answer, ensure_ascii=False), flush=True)
-    if unanswered:
-        raise InputError(
-            f"--predict_file={path}: {unanswered} of {count} lines could not be answered"
-        )
 
 
 def _answer_lines(
     path: str, kind: Kind, tokenizer: Tokenizer, evaluator: Evaluator, batch_size: int
 ) -> Iterator[dict[str, Any] | None]:
-    unknown = pieces = 0
+    """Yields the answers to lines; after the last one an `InputError` counts those without one."""
+    unknown = pieces = count = unanswered = 0
     for place, line in _lines(path):
         answer = None
+        count += 1
         try:
             files.decode_strictly(line.encode("utf-8", "surrogateescape"), place)
             with name_place(place):
@@ -235,9 +231,14 @@ def _answer_lines(
                 (answer,) = to_rows(kind.answers([example], predictions))
         except InputError as error:
             print(f"error: {error}; it has no answer", file=sys.stderr)
+            unanswered += 1
         yield answer
     how = tokenizer.vocabulary_file, tokenizer.lower_case
     warn_of_unknown(unknown, pieces, f"--predict_file={path}", *how)
+    if unanswered:
+        raise InputError(
+            f"--predict_file={path}: {unanswered} of {count} lines could not be answered"
+        )
 
 
 def _lines(path: str) -> Iterator[tuple[str, str]]:
