@@ -36,7 +36,7 @@ class Feature:
     limit: int | None = None  # integers are from 0 to below it
     flag: str | None = None  # the one that sets the size, or those with ", --" between them
     key: str = ""  # in the `tf.train.Example`, if it is not the name
-    missing: str = ""  # what to do with records that lack it
+    if_missing: str = ""  # what to do with records that lack it
 
     @property
     def stored_name(self) -> str:
@@ -143,7 +143,7 @@ class RecordSpec:
         for feature in self.features:
             name = feature.stored_name
             if name not in fields:
-                return f"has no feature '{name}'{feature.missing}"
+                return f"has no feature '{name}'{feature.if_missing}"
             kind = fields[name].WhichOneof("kind")
             if kind != feature.kind:
                 return f"feature '{name}' is {kind}, expected {feature.kind}"
@@ -224,7 +224,7 @@ def unmasked_record(max_seq_length: int, vocab_size: int | None = None) -> Recor
                 "next_sentence_labels",
                 shape=(1,),
                 limit=2,
-                missing="; --sentence_objective=none needs none",
+                if_missing="; --sentence_objective=none needs none",
             ),
         )
     )

@@ -1,7 +1,4 @@
-"""The metrics of classes, scores and sets of labels, from scikit-learn and SciPy, and tables of them.
-
-Higher is better.
-"""
+"""The metrics of classes, scores and sets of labels, from scikit-learn and SciPy, and tables of them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,8 +22,14 @@ Metric = Callable[[np.ndarray, np.ndarray], float]
 _AT_PRIOR = 0.98
 _SAME_PROBABILITY = 0.01
 
+# Metrics of which lower values are better; of all others higher ones.
+LOWER_IS_BETTER = frozenset({"loss"})
+
 # Threshold of a label that no example has, and of a model without a dev set.
 DEFAULT_THRESHOLD = 0.5
+# Probabilities that differ by less are on the same side of a threshold: other programs and machines round
+# them differently.
+_LEAST_GAP = 1e-5
 
 
 def _zero_without_spread(metric: Metric) -> Metric:
@@ -76,8 +79,89 @@ def is_collapsed(probabilities: np.ndarray, labels: np.ndarray, loss: float) -> 
 def compute_metrics(
     names: Sequence[str], labels: np.ndarray, predictions: np.ndarray
 ) -> dict[str, float]:
-    """Returns some of `METRICS` of n > 0 true and predicted classes, int (n,), or scores, float (n,)."""
-    return {name: float(METRICS[name](labels, predictions)) for name in names}
+    """Returns those of `METRICS` of n > 0 true and predicted classes, int (n,), or scores, float (n,)."""
+    known = (name for name in names if name in METRICS)
+    return {name: float(METRICS[name](labels, predictions)) for name in known}
+
+
+def roc_auc(labels: np.ndarray, scores: np.ndarray) -> float:
+    """Returns the area under the ROC curve, as the mean over the labels: each against all others.
+
+    Labels that all or none of the n > 0 examples have do not count; if none counts, it is that of
+    guessing, 0.5. Arrays are (n, k), labels 0 or 1. Scores of two classes need the second one alone.
+    """
+    areas = [
+        metrics.roc_auc_score(column, of_column)
+        for column, of_column in zip(labels.T, scores.T, strict=True)
+        if 0 < np.count_nonzero(column) < len(column)
+    ]
+    return float(np.mean(areas)) if areas else 0.5
+
+
+class _Counts(NamedTuple):
+    """Numbers of examples of two classes for each of c ways to predict them, float (c,)."""
+
+    true_positives: np.ndarray
+    false_positives: np.ndarray
+    false_negatives: np.ndarray
+    true_negatives: np.ndarray
+
+
+def _f1(right: np.ndarray, counts: _Counts) -> np.ndarray:
+    wrong = counts.false_positives + counts.false_negatives
+    return 2 * right / np.maximum(2 * right + wrong, 1)
+
+
+def _matthews_corrcoef(counts: _Counts) -> np.ndarray:
+    tp, fp, fn, tn = counts
+    spread = np.sqrt((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn))
+    return (tp * tn - fp * fn) / np.where(spread > 0, spread, np.inf)
+
+
+# Metric by which a threshold of two classes can be chosen -> its values, those of `METRICS`.
+THRESHOLD_METRICS: Mapping[str, Callable[[_Counts], np.ndarray]] = {
+    "accuracy": lambda counts: (counts.true_positives + counts.true_negatives) / sum(counts),
+    "f1": lambda counts: _f1(counts.true_positives, counts),
+    "macro_f1": lambda counts: (
+        (_f1(counts.true_positives, counts) + _f1(counts.true_negatives, counts)) / 2
+    ),
+    "matthews_corrcoef": _matthews_corrcoef,
+}
+
+
+def choose_threshold(
+    labels: np.ndarray, probabilities: np.ndarray, metric: str, known: float | None = None
+) -> float:
+    """Returns the threshold from which on the second of two classes is predicted, best by a metric.
+
+    It is halfway between two probabilities that differ by more than rounding, and of equally good ones
+    the nearest to 0.5; `known`, if that is as good. Labels are 0 or 1, int (n,), probabilities of the
+    second class float32 (n,).
+    """
+    order = np.argsort(probabilities)
+    ordered, is_positive = probabilities[order], labels[order] == 1
+    # By the number of the least probable examples for which the first class is predicted.
+    negatives = np.append(0, np.cumsum(~is_positive)).astype(np.float64)
+    positives = np.append(0, np.cumsum(is_positive)).astype(np.float64)
+    values = THRESHOLD_METRICS[metric](
+        _Counts(
+            true_positives=positives[-1] - positives,
+            false_positives=negatives[-1] - negatives,
+            false_negatives=positives,
+            true_negatives=negatives,
+        )
+    )
+    below, above = np.append(np.float32(0), ordered), np.append(ordered, np.float32(1))
+    thresholds = below / 2 + above / 2
+    is_cut = above - below > _LEAST_GAP
+    is_cut[0] = True  # from 0 on all are of the second class
+    if known is not None:
+        place = np.searchsorted(ordered, np.float32(known))
+        if values[place] >= values[is_cut].max():
+            return known
+    is_best = is_cut & (values == values[is_cut].max())
+    best = thresholds[is_best]
+    return float(best[np.abs(best - 0.5).argmin()])
 
 
 class LabelScores(NamedTuple):

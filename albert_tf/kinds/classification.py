@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf import files
+from albert_tf.data.fine_tuning.cells import decode
 from albert_tf.data.fine_tuning.examples import (
     Example,
     ScoreRange,
@@ -24,7 +25,13 @@ from albert_tf.evaluation.calibration import (
     log_probabilities,
     with_temperature,
 )
-from albert_tf.evaluation.metrics import compute_metrics, confusion_matrix, is_collapsed
+from albert_tf.evaluation.metrics import (
+    choose_threshold,
+    compute_metrics,
+    confusion_matrix,
+    is_collapsed,
+    roc_auc,
+)
 from albert_tf.kinds.kind import Kind, Quality, of_weights
 from albert_tf.kinds.registry import register
 from albert_tf.kinds.text_kind import LongTextKind, change_head
@@ -60,6 +67,7 @@ class Classification(ClassificationFlags, LongTextKind):
 
     name: ClassVar = "classification"
     Result: ClassVar = Classes
+    more_metrics: ClassVar[tuple[str, ...]] = ("roc_auc", "loss")
 
     metrics: tuple[str, ...] = ("accuracy",)
     # What each label counts in the loss, 1 on average; empty for 1 each.
@@ -68,6 +76,18 @@ class Classification(ClassificationFlags, LongTextKind):
     # head has been divided by already.
     temperature: float = of_weights(1.0)
     head_temperature: float = of_weights(1.0)
+    # Probability from which on the second of two labels is predicted, and the metric by which it is the
+    # best one on the dev set; None without one.
+    threshold: float | None = of_weights(None)
+    threshold_by: str = of_weights("")
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.threshold_metric != "none" and len(self.labels) not in (0, 2):
+            raise InputError(
+                f"threshold_metric={self.threshold_metric}: expected two labels; received "
+                f"{len(self.labels)}"
+            )
 
     @property
     def loss(self) -> ClassificationLoss:
@@ -108,19 +128,50 @@ class Classification(ClassificationFlags, LongTextKind):
         ids = label_ids(examples, self.labels)
         found = self.interpretation(tf.constant(predictions))
         probabilities = found["probabilities"].numpy()
-        predicted = probabilities.argmax(axis=-1)
+        numbers = {label: number for number, label in enumerate(self.labels)}
+        predicted = np.array([numbers[label] for label in decode(found["label"].numpy())])
         loss = float(batch_loss(ClassificationLoss(), {"label_ids": ids}, found["logits"]))
         errors = {"calibration_error": calibration_error(ids, probabilities)}
         if self._whole_temperature != 1:
             before = with_temperature(probabilities, 1 / self._whole_temperature)
             errors["calibration_error_before"] = calibration_error(ids, before)
         metrics = {**compute_metrics(self.reported, ids, predicted), "loss": loss, **errors}
+        if "roc_auc" in self.metrics:
+            first = 1 if len(self.labels) == 2 else 0  # of two classes the second says all
+            is_label = ids[:, None] == np.arange(len(self.labels))
+            metrics["roc_auc"] = roc_auc(is_label[:, first:], probabilities[:, first:])
+        if self._limit is not None:
+            metrics["threshold"] = self._limit
         tables = {"confusion_matrix.tsv": lambda: confusion_matrix(self.labels, ids, predicted)}
         return Quality(metrics, is_collapsed(probabilities, ids, loss), tables)
 
     @property
     def _whole_temperature(self) -> float:
         return self.temperature * self.head_temperature
+
+    @property
+    def _limit(self) -> float | None:
+        """The threshold that is applied; None for the most probable label."""
+        is_chosen = self.threshold_by == self.threshold_metric != "none"
+        return self.threshold if is_chosen else None
+
+    @property
+    def missing(self) -> str | None:
+        """The name of the threshold if no dev set has decided it."""
+        needed = self.threshold_metric != "none" and self._limit is None
+        return "threshold" if needed else None
+
+    def fit(self, examples: Sequence[Example], predictions: np.ndarray) -> Self:
+        """Returns the kind with the threshold of the best `threshold_metric`, if it has one."""
+        if self.threshold_metric == "none":
+            return self
+        threshold = choose_threshold(
+            label_ids(examples, self.labels),
+            self.probabilities(predictions)[:, 1],
+            metric=self.threshold_metric,
+            known=self._limit,
+        )
+        return dataclasses.replace(self, threshold=threshold, threshold_by=self.threshold_metric)
 
     def calibrate(self, examples: Sequence[Example], predictions: np.ndarray) -> tuple[Self, str]:
         """Returns the kind with the temperature of the lowest cross-entropy (Guo et al. 2017)."""
@@ -137,6 +188,11 @@ class Classification(ClassificationFlags, LongTextKind):
         kind = self
         if abs(factor - 1) > _SAME_TEMPERATURE:
             kind = dataclasses.replace(self, temperature=self.temperature * factor)
+            if self.threshold is not None:
+                # Of the same logits, so that the labels stay.
+                both = np.array([1 - self.threshold, self.threshold])
+                threshold = float(with_temperature(both, factor)[1])
+                kind = dataclasses.replace(kind, threshold=threshold)
         fitted = f"{kind._whole_temperature:.3g}, fitted to {count} dev rows"
         return kind, f"temperature of the probabilities: {fitted}"
 
@@ -158,7 +214,7 @@ class Classification(ClassificationFlags, LongTextKind):
 
     def interpretation(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
         """Maps logits (B, k) to `logits`, `probabilities` (B, k) and `label` (B,)."""
-        return interpret_classes(self.labels, logits / self.temperature)
+        return interpret_classes(self.labels, logits / self.temperature, self._limit)
 
 
 class Scores(NamedTuple):
@@ -178,6 +234,7 @@ class Regression(LongTextKind):
 
     name: ClassVar = "regression"
     Result: ClassVar = Scores
+    more_metrics: ClassVar = ("loss",)
 
     metrics: tuple[str, ...] = ("pearson", "spearman")
     # What the model learns is (score - offset) / scale, where scores are too large or too small for it.
@@ -252,14 +309,21 @@ def _parse_weights(text: str, labels: Sequence[str]) -> dict[str, float]:
     return weights
 
 
-def interpret_classes(labels: Sequence[str], logits: tf.Tensor) -> dict[str, tf.Tensor]:
+def interpret_classes(
+    labels: Sequence[str], logits: tf.Tensor, threshold: float | None = None
+) -> dict[str, tf.Tensor]:
     """Maps logits (..., k) to `logits`, `probabilities` (..., k) and `label` (...).
 
-    The label is that of the greatest probability, as in metrics and in spans of tags.
+    The label is that of the greatest probability, as in metrics and in spans of tags; with a threshold it
+    is the second of two from that probability on.
     """
     probabilities = tf.nn.softmax(logits)
+    if threshold is None:
+        numbers = tf.argmax(probabilities, axis=-1)
+    else:
+        numbers = tf.cast(probabilities[..., 1] >= threshold, tf.int64)
     return {
         "logits": logits,
         "probabilities": probabilities,
-        "label": tf.gather(tf.constant(labels), tf.argmax(probabilities, axis=-1)),
+        "label": tf.gather(tf.constant(labels), numbers),
     }

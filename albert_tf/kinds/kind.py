@@ -109,10 +109,11 @@ class Kind(abc.ABC):
     num_choices: ClassVar[int | None] = None  # C, if an example is C sequences
     # Name of what the model returns among the outputs of the exported model; see `outputs`.
     output_name: ClassVar[str] = "logits"
+    more_metrics: ClassVar[tuple[str, ...]] = ()  # that `metrics` has if the user selects by one
     num_segments: ClassVar[int] = 1  # 2 if a sequence has a second text, which is segment 1
 
     task_name: str = ""  # the task that the model was trained on, e.g. `cola`
-    # Names of the metrics. The first, of which higher values are better, selects the best checkpoint.
+    # Names of the metrics, of which the first selects the best checkpoint.
     metrics: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()  # names of the classes, if there are any
     columns: NamedColumns = ()  # that the user named for the training
@@ -181,7 +182,7 @@ class Kind(abc.ABC):
 
     @property
     def reported(self) -> tuple[str, ...]:
-        """Names of the metrics that `measure` returns and of which higher values are better."""
+        """Names of the metrics that `measure` always returns."""
         return self.metrics
 
     def decode(self, examples: Sequence[Any], features: Any, batches: Batches) -> Any:

@@ -17,6 +17,7 @@ from albert_tf.evaluation.metrics import (
     DEFAULT_THRESHOLD,
     choose_thresholds,
     label_scores,
+    roc_auc,
     score_labels,
 )
 from albert_tf.kinds.kind import Quality
@@ -44,6 +45,7 @@ class MultiLabel(LongTextKind):
 
     name: ClassVar = "multi_label"
     loss: ClassVar = MultiLabelLoss()
+    more_metrics: ClassVar = ("roc_auc", "loss")
 
     # Average precision chooses the checkpoint: unlike F1 it needs no thresholds.
     metrics: tuple[str, ...] = ("mean_average_precision", "micro_f1", "macro_f1")
@@ -91,10 +93,13 @@ class MultiLabel(LongTextKind):
     def measure(self, examples: Sequence[Example], predictions: np.ndarray) -> Quality:
         """Also measures the loss; the thresholds are metrics `threshold_<label>`."""
         ids = label_ids(examples, self.accepted_labels)
-        values, scores = score_labels(ids, self.probabilities(predictions), self._limits)
+        probabilities = self.probabilities(predictions)
+        values, scores = score_labels(ids, probabilities, self._limits)
+        if "roc_auc" in self.metrics:
+            values["roc_auc"] = roc_auc(ids, probabilities)
         named = dict(zip(self.labels, scores, strict=True))
         metrics = {
-            **{name: values[name] for name in self.metrics},
+            **{name: values[name] for name in self.metrics if name in values},
             **{f"threshold_{label}": score.threshold for label, score in named.items()},
             "loss": float(batch_loss(self.loss, {"label_ids": ids}, predictions)),
         }

@@ -34,6 +34,7 @@ class MultipleChoice(MultipleChoiceFlags, Classification):
     num_segments: ClassVar = 2
     reads_one_sequence: ClassVar = False
     length_options: ClassVar = ("max_qa_length",)
+    more_metrics: ClassVar = ("loss",)
 
     @property
     def reported(self) -> tuple[str, ...]:
@@ -44,6 +45,10 @@ class MultipleChoice(MultipleChoiceFlags, Classification):
         super().__post_init__()
         if self.long_texts != "truncate":
             raise InputError(f"long_texts={self.long_texts}: multiple choice truncates passages")
+        if self.threshold_metric != "none":
+            raise InputError(
+                f"threshold_metric={self.threshold_metric}: the choices of multiple choice are no classes"
+            )
         if self.max_qa_length is None:
             length = min(_MAX_QA_LENGTH, self.max_seq_length // 2)
             object.__setattr__(self, "max_qa_length", length)

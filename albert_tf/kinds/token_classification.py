@@ -72,6 +72,7 @@ class TokenClassification(TokenClassificationFlags, Kind):
     finds_spans: ClassVar = True
     length_options: ClassVar = ("doc_stride",)
     loss: ClassVar = TokenClassificationLoss()
+    more_metrics: ClassVar = ("loss",)
 
     # Of classes of words, `accuracy`.
     metrics: tuple[str, ...] = _SPAN_METRICS
@@ -191,7 +192,7 @@ class TokenClassification(TokenClassificationFlags, Kind):
         scores = score_entities(examples, found, self.label_names)
         loss = float(batch_loss(self.loss, {"label_ids": ids}, logits))
         # Each word has one class, and one predicted class.
-        values = {**scores[ALL]._asdict(), "accuracy": scores[ALL].recall}
+        values = {**scores[ALL]._asdict(), "accuracy": scores[ALL].recall, "loss": loss}
         metrics = {**{name: values[name] for name in self.metrics}, "loss": loss}
         tables = {"entity_scores.tsv": lambda: label_scores(scores)}
         has_label = ids >= 0

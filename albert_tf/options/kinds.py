@@ -18,6 +18,7 @@ from albert_tf.options import check_range, check_type, option, type_of_value
 LongTexts = Literal["truncate", "windows"]
 Pooling = Literal["mean", "cls"]
 SpanHead = Literal["simple", "conditional"]
+ThresholdMetric = Literal["none", "accuracy", "f1", "macro_f1", "matthews_corrcoef"]
 AnswerRules = Literal["squad", "ar", "de", "en", "es", "hi", "ja", "vi", "zh"]
 
 # Group of the entry points by which other packages offer kinds.
@@ -49,6 +50,11 @@ class ClassificationFlags(LongTextFlags):
         0.0,
         least=0,
         below=1,
+    )
+    threshold_metric: ThresholdMetric = option(
+        "Predict the second of two labels from the probability on that is best by this metric on the dev "
+        "set; none: predict the more probable label.",
+        "none",
     )
 
 
@@ -191,6 +197,7 @@ class KindOptions:
     pooling: Pooling | None = kind_flag("pooling")
     start_n_top: int | None = kind_flag("start_n_top")
     temperature: float | None = kind_flag("temperature")
+    threshold_metric: ThresholdMetric | None = kind_flag("threshold_metric")
     version_2_with_negative: bool | None = kind_flag("version_2_with_negative")
     kind_options: tuple[str, ...] = option(
         "Options of a kind of another package, as name=value, comma-separated.", ()

@@ -17,6 +17,7 @@ from albert_tf.files import as_path
 from albert_tf.kinds import Classification
 from albert_tf.kinds.registry import find_kind
 from albert_tf.options import check_type
+from albert_tf.options.kinds import option_fields
 from albert_tf.tasks.fine_tuning.data import RunData
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.run import run
@@ -51,7 +52,8 @@ def fine_tune(
         model: the model to start from, as `--init_checkpoint` takes it.
         train: the training set: a path, a pandas DataFrame, a `datasets.Dataset`, or a list of
             dictionaries, with columns such as `text` and `label`. Questions have the columns `question`,
-            `context` and `answers`, as in SQuAD's dataset, or are the path of a file in SQuAD's format.
+            `context` and `answers`, as in SQuAD's dataset or as texts, see docs/question_answering.md, or
+            are the path of a file in SQuAD's format.
         dev: the same to evaluate on. Default: a tenth of the training set, see `dev_fraction`; nothing
             for questions and embeddings. Where questions may have no answer, it chooses
             `null_score_diff_threshold`, unless that is given.
@@ -96,8 +98,10 @@ def _check(kind: str, data: RunData) -> None:
     if data.kind.name != kind:
         raise InputError(f"kind={kind!r}: the columns of the data say kind={data.kind.name!r}")
     if data.kind.missing and not data.dev_set:
+        has_flag = data.kind.missing in option_fields(type(data.kind))
+        other = f", or {data.kind.missing}" if has_flag else ""
         raise InputError(
-            f"dev: expected data to choose {data.kind.missing} by, or {data.kind.missing}; received none"
+            f"dev: expected data to choose {data.kind.missing} by{other}; received none"
         )
 
 

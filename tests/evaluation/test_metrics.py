@@ -1,16 +1,22 @@
+import itertools
 import warnings
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn import metrics
 
 from albert_tf.data.fine_tuning.cells import to_tsv
 from albert_tf.evaluation.metrics import (
     METRICS,
+    THRESHOLD_METRICS,
+    choose_threshold,
     choose_thresholds,
     compute_metrics,
     confusion_matrix,
     is_collapsed,
+    roc_auc,
     score_labels,
 )
 
@@ -37,6 +43,53 @@ def test_a_single_class_gives_no_warning(labels, predicted):
     assert values["matthews_corrcoef"] == 0.0
     assert values["accuracy"] == pytest.approx(np.mean(labels == predicted))
     assert values["f1"] == pytest.approx(2 * labels.mean() / (1 + labels.mean()) * predicted)
+
+
+@settings(deadline=None, derandomize=True)
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 9)), min_size=1, max_size=40))
+def test_areas_under_the_curve_are_those_of_scikit_learn(rows):
+    ids, numbers = np.array(rows).T
+    scores = np.random.default_rng(0).dirichlet(np.ones(3), 10)[numbers]
+    is_label = ids[:, None] == np.arange(3)
+    area = roc_auc(is_label, scores)
+    if len(set(ids)) == 3:
+        assert area == pytest.approx(metrics.roc_auc_score(ids, scores, multi_class="ovr"))
+    if len(set(ids)) == 1:
+        assert area == 0.5
+    two = (ids > 0)[:, None]
+    if 0 < two.sum() < len(two):
+        expected = metrics.roc_auc_score(two[:, 0], scores[:, 1])
+        assert roc_auc(two, scores[:, 1:2]) == pytest.approx(expected)
+
+
+@settings(deadline=None, derandomize=True)
+@given(
+    st.sampled_from(list(THRESHOLD_METRICS)),
+    st.lists(
+        st.tuples(
+            st.integers(0, 1), st.floats(0, 1, width=32) | st.sampled_from([0, 0.5, 1 - 2**-24, 1])
+        ),
+        min_size=1,
+        max_size=30,
+    ),
+)
+def test_no_threshold_is_better_by_the_metric(name, rows):
+    labels = np.array([label for label, _ in rows])
+    probabilities = np.array([probability for _, probability in rows], np.float32)
+
+    def value(threshold):
+        return METRICS[name](labels, (probabilities >= np.float32(threshold)).astype(int))
+
+    threshold = choose_threshold(labels, probabilities, name)
+    assert 0 <= threshold <= 1
+    ordered = np.sort(np.append(probabilities, np.float32([0, 1])))
+    limits = [high for low, high in itertools.pairwise(ordered) if high - low > 1e-5]
+    best = max(map(value, (0.0, *limits)))
+    assert value(threshold) == pytest.approx(best)
+    assert choose_threshold(labels, probabilities, name, known=threshold) == threshold
+    for other in (0.25, 0.75):
+        kept = choose_threshold(labels, probabilities, name, known=other)
+        assert (kept == other) == (value(other) > best - 1e-9)
 
 
 ALIKE = np.random.default_rng(0).uniform(0.249, 0.251, (100, 4))

@@ -318,6 +318,25 @@ def test_a_training_starts_from_an_embedder_of_another_pooling(trained, tmp_path
     assert read_kind(tmp_path / "best").pooling == "cls"
 
 
+def test_questions_may_have_one_passage(trained, loaded, capsys):
+    _, folder, _ = trained("question_answering")
+    model = loaded("question_answering")
+    questions, contexts = SAMPLES["question_answering"].texts(folder)
+    received = model.predict(questions, contexts[0])
+    expected = model.predict(questions, contexts[:1] * len(questions))
+    assert received.answer == expected.answer
+    np.testing.assert_array_equal(received.start, expected.start)
+    with refused("^expected as many of question and context; received 1 and 8$"):
+        model.predict(questions[0], contexts)
+    with refused("^expected as many of question and context; received 8 and 1$"):
+        model.predict(questions, contexts[:1])
+    capsys.readouterr()
+    asked = {"predict_file": str(folder / "dev-v2.json"), "predict_format": "jsonl"}
+    run(FineTuningOptions(output_dir=str(folder / "out"), **asked))
+    answers = [json.loads(line)["answer"] for line in capsys.readouterr().out.splitlines()]
+    assert answers == [*json.loads((folder / "out" / "predictions.json").read_text()).values()]
+
+
 def test_answers_have_the_numbers_of_the_files(trained, loaded):
     _, folder, _ = trained("question_answering")
     asked = questions_of(folder / "dev-v2.json")

@@ -3,7 +3,7 @@
 import os
 import zipfile
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from albert_tf.data.fine_tuning.examples import Example, ScoreRange
 from albert_tf.data.fine_tuning.features import label_ids
 from albert_tf.errors import InputError, warn
 from albert_tf.evaluation.baselines import Baselines, standard_error
+from albert_tf.evaluation.metrics import LOWER_IS_BETTER
 from albert_tf.kinds import Kind
 from albert_tf.kinds.text_kind import TextKind
 from albert_tf.tasks.fine_tuning.data import RunData
@@ -61,38 +62,52 @@ def measure_baselines(
     results: dict[str, dict[str, float]] = {}
     for dataset, model in zip(sets, predictions, strict=True):
         received = baselines.predict(list(map(_texts, dataset.examples)))
+        fitted = {name: kind.fit(dataset.examples, received[name]) for name in received}
         for name, predicted in received.items():
-            fitted = kind.fit(dataset.examples, predicted)
-            values = fitted.measure(dataset.examples, predicted).metrics
+            values = fitted[name].measure(dataset.examples, predicted).metrics
             known = {dataset.prefix + key: values[key] for key in kind.reported if key in values}
             results.setdefault(name, {}).update(known)
         metric = dataset.prefix + kind.metrics[0]
         values = {name: measured[metric] for name, measured in results.items()}
         shown = ", ".join(f"{_said(name)} {value:.4f}" for name, value in values.items())
         print(f"baselines, {metric} on the same rows: {shown}")
-        best = max(values, key=values.__getitem__)
-        _compare(options, kind, dataset, name=best, model=model, rival=received[best])
+        best = max(values, key=lambda name: _sign(kind) * values[name])
+        rival = _Predicted(fitted[best], received[best])
+        _compare(options, dataset, name=best, model=_Predicted(kind, model), rival=rival)
     return {"baselines": results}
 
 
+class _Predicted(NamedTuple):
+    """Predictions, and the kind with the thresholds that suit them."""
+
+    kind: Kind
+    predictions: Any
+
+
+def _sign(kind: Kind) -> int:
+    """Returns 1 if higher values of the first metric are better, otherwise -1."""
+    return -1 if kind.metrics[0] in LOWER_IS_BETTER else 1
+
+
 def _compare(
-    options: FineTuningOptions, kind: Kind, dataset: ExampleSet, name: str, model: Any, rival: Any
+    options: FineTuningOptions, dataset: ExampleSet, name: str, model: _Predicted, rival: _Predicted
 ) -> None:
     """Warns if a model is not better than a baseline by more than the standard error."""
+    metric = model.kind.metrics[0]
 
     def measure(rows: np.ndarray) -> np.ndarray:
         examples = [dataset.examples[row] for row in rows]
-        measured = (kind.measure(examples, predicted[rows]) for predicted in (model, rival))
-        return np.array([quality.metrics[kind.metrics[0]] for quality in measured])
+        measured = (each.kind.measure(examples, each.predictions[rows]) for each in (model, rival))
+        return np.array([quality.metrics[metric] for quality in measured])
 
     count = len(dataset.examples)
     if count < 2:
         return  # no error can be estimated
     value, rival_value = measure(np.arange(count))
     error = standard_error(lambda rows: np.subtract(*measure(rows)), count, options.random_seed)
-    if value - rival_value <= error:
+    if _sign(model.kind) * (value - rival_value) <= error:
         warn(
-            f"the model is not better than the {_said(name)}: {dataset.prefix}{kind.metrics[0]} "
+            f"the model is not better than the {_said(name)}: {dataset.prefix}{metric} "
             f"{value:.4f} against {rival_value:.4f} on {count} rows, where the standard error of "
             f"the difference is {error:.4f}"
         )

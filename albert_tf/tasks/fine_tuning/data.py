@@ -17,6 +17,7 @@ from albert_tf.data.fine_tuning.squad_questions import SquadExample, read_squad_
 from albert_tf.data.fine_tuning.task_table import OWN_TASK, Task
 from albert_tf.data.fine_tuning.tfds import read_tfds
 from albert_tf.errors import InputError, warn
+from albert_tf.evaluation.metrics import LOWER_IS_BETTER
 from albert_tf.export import exporter
 from albert_tf.kinds import OWN_KINDS, Kind, QuestionAnswering, recognise
 from albert_tf.kinds.kind import open_source
@@ -64,9 +65,14 @@ class RunData:
 
     @property
     def best_metric(self) -> str:
-        """Name of the metric that selects the best checkpoint. The higher, the better."""
+        """Name of the metric that selects the best checkpoint."""
         prefix = self.dev_set.prefix if self.dev_set else ""
         return prefix + (self.kind.metrics[0] if self.kind.metrics else "")
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Whether higher values of the best metric are better."""
+        return LOWER_IS_BETTER.isdisjoint(self.kind.metrics[:1])
 
 
 def read_data(
@@ -174,8 +180,9 @@ def _start_kind(
 
 
 def _select_by(metric: str, kind: Kind) -> Kind:
-    if metric not in kind.reported:
-        raise InputError(f"--best_metric={metric}: expected one of {', '.join(kind.reported)}")
+    known = dict.fromkeys((*kind.reported, *kind.more_metrics))
+    if metric not in known:
+        raise InputError(f"--best_metric={metric}: expected one of {', '.join(known)}")
     return dataclasses.replace(kind, metrics=tuple(dict.fromkeys((metric, *kind.metrics))))
 
 

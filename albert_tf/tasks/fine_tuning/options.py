@@ -106,7 +106,9 @@ class FineTuningOptions(KindOptions, ColumnNames, ExportOptions, TrainingOptions
         "Articles to use (--task_name=race).", "all"
     )
     best_metric: str | None = option(
-        "Metric that selects the best checkpoint. Default: the task's first one.", None
+        "Metric that selects the best checkpoint, such as macro_f1, roc_auc or loss. Default: the task's "
+        "first one.",
+        None,
     )
     do_predict: bool = option("Predict the test set with the best checkpoint.", False)
     predict_file: str | None = option(

@@ -23,6 +23,7 @@ from albert_tf.kinds import Kind
 from albert_tf.kinds.registry import read_kind
 from albert_tf.model_folder import BEST_DIR, find_best
 from albert_tf.options.export_forms import FORMS
+from albert_tf.options.kinds import option_fields
 from albert_tf.options.resolution import Resolution, resolved
 from albert_tf.tasks.fine_tuning import choices
 from albert_tf.tasks.fine_tuning.baselines import measure_baselines, write_baselines
@@ -280,7 +281,9 @@ def _check_complete(options: FineTuningOptions, data: RunData) -> None:
     """Checks that the model has, or will have, all that predictions need."""
     predicts = options.do_predict or options.export_dir or options.predict_file
     if data.kind.missing and predicts and not data.dev_set:
+        has_flag = data.kind.missing in option_fields(type(data.kind))
+        expected = f"it or --{data.kind.missing}" if has_flag else "it"
         raise InputError(
             f"--output_dir={options.output_dir}: has no {data.kind.missing}, which --do_eval "
-            f"writes; expected it or --{data.kind.missing}"
+            f"writes; expected {expected}"
         )

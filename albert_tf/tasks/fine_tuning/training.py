@@ -213,7 +213,7 @@ class FineTuning:
             description=self._data.task.name,
             num_train_steps=steps,
             best_metric=self._data.best_metric,
-            higher_is_better=True,
+            higher_is_better=self._data.higher_is_better,
             keeps_last=self._keeps_last,
         )
         patience = options.early_stopping_evaluations
