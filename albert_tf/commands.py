@@ -107,7 +107,8 @@ def embed() -> None:
 def convert() -> None:
     r"""Converts a model to Hugging Face's format, also with an ONNX file, TensorFlow 1's, or SavedModels.
 
-    The input may have one of the first two formats, or brightmart's or KerasHub's; which one is detected.
+    The input may have one of the first two formats, or Google's BERT's, brightmart's or KerasHub's;
+    which one is detected.
 
     Usage:
         {command} --init_checkpoint=albert_base/model.ckpt-best \

@@ -2,6 +2,7 @@
 
 import dataclasses
 import difflib
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self, get_args
 
@@ -10,11 +11,16 @@ from albert_tf.accounting import check_value
 from albert_tf.errors import InputError, name_place
 from albert_tf.known_files import PUBLISHED
 
-# The name that it has beside checkpoints and in exported models.
-ALBERT_CONFIG_FILE = "albert_config.json"
+# The name that it has beside checkpoints and in exported models, and that of Google's BERTs.
+ALBERT_CONFIG_FILE, BERT_CONFIG_FILE = "albert_config.json", "bert_config.json"
 
 # Epsilon of all of the original's layer norms.
 LAYER_NORM_EPSILON = 1e-12
+
+# Keys of ours that say how a BERT differs from an ALBERT, besides the width of its embedding.
+BERT_SHARING: Mapping[str, Any] = {"sharing": "none", "num_hidden_groups": 1, "inner_group_num": 1}
+# Defaults of BERT's code that old files rely on.
+_BERT_DROPOUT = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
 
 # Bounds far above every model that exists: a mistyped size would take all memory, or hours.
 _MAX_BLOCKS = 10_000
@@ -132,14 +138,14 @@ class AlbertConfig:
 
     @classmethod
     def from_json_file(cls, path: str) -> Self:
-        """Reads a config file; the published ones load unchanged.
+        """Reads a config file; the published ones load unchanged, also BERT's `bert_config.json`.
 
         Raises:
             InputError: the file cannot be read or does not describe a model; names file and key.
         """
         values = files.read_json(path)
         with name_place(path):
-            return cls.from_dict(values)
+            return cls.from_dict(of_published_file(values, path))
 
     @classmethod
     def from_preset(cls, name: str, **changes: Any) -> Self:
@@ -155,6 +161,12 @@ class AlbertConfig:
         if name not in PRESETS:
             raise InputError(f"unknown preset '{name}'; known: {', '.join(PRESETS)}")
         return cls(**{**PRESETS[name], **changes})
+
+    @property
+    def is_bert(self) -> bool:
+        """Whether it is a BERT's: each layer has its own weights, and the embedding has their width."""
+        own_layers = self.sharing == "none" and self.inner_group_num == 1
+        return own_layers and self.embedding_size == self.hidden_size
 
     @property
     def has_one_layer(self) -> bool:
@@ -212,6 +224,23 @@ class AlbertConfig:
     def has_rows_for(self, vocab_size: int) -> bool:
         """Returns whether the word table, which may be padded, is that of a vocabulary."""
         return self.vocab_size in padded_sizes(vocab_size)
+
+
+def of_published_file(values: Any, path: str) -> Any:
+    """Returns the content of a published config with the keys that only its name tells.
+
+    A `bert_config.json` has no key for what ALBERT changed. Under any other name the same keys are an
+    ALBERT's, with the original's defaults.
+    """
+    is_bert = os.path.basename(path) == BERT_CONFIG_FILE and isinstance(values, Mapping)
+    is_complete = is_bert and ("embedding_size" in values or "sharing" in values)
+    return with_bert_keys(values) if is_bert and not is_complete else values
+
+
+def with_bert_keys(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the content of a BERT's config with the keys of ours that make it one in our terms."""
+    width = {"embedding_size": values["hidden_size"]} if "hidden_size" in values else {}
+    return {**_BERT_DROPOUT, **values, **BERT_SHARING, **width}
 
 
 def padded_sizes(vocab_size: int) -> set[int]:

@@ -15,7 +15,7 @@ from typing import Any, Literal, Self, get_args
 from albert_tf.accounting import account_for
 from albert_tf.checkpoints.names import grouped_config, make_layout, read_rows
 from albert_tf.checkpoints.tensors import Layout, stored_by_path
-from albert_tf.config import LAYER_NORM_EPSILON, AlbertConfig
+from albert_tf.config import BERT_SHARING, LAYER_NORM_EPSILON, AlbertConfig, with_bert_keys
 from albert_tf.errors import InputError
 from albert_tf.known_files import CONFIG
 from albert_tf.model_folder import OWN
@@ -32,10 +32,6 @@ _ACTIVATIONS = {
     "tanh": "tanh",
     "linear": "linear",
 }
-# Fields of our config that a BERT's file does not have, besides E.
-_BERT = {"sharing": "none", "num_hidden_groups": 1, "inner_group_num": 1}
-# Defaults of `transformers` that old files of a BERT rely on.
-_BERT_DEFAULTS = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
 # Keys of the head's dropout rate.
 _DROPOUT_KEYS: Mapping[ModelType, str] = {
     "albert": "classifier_dropout_prob",
@@ -140,7 +136,7 @@ class HuggingFaceConfig:
     def to_dict(self) -> dict[str, Any]:
         """Returns the content of a `config.json`."""
         encoder = equivalent_config(self.encoder, self.model_type).to_dict()
-        absent = {"albert": ("sharing",), "bert": ("embedding_size", *_BERT), OWN: ()}
+        absent = {"albert": ("sharing",), "bert": ("embedding_size", *BERT_SHARING), OWN: ()}
         for key in absent[self.model_type]:
             del encoder[key]
         names = {ours: theirs for theirs, ours in reversed(_ACTIVATIONS.items())}
@@ -168,16 +164,14 @@ def is_hugging_face(values: Any) -> bool:
 
 def model_type_of(config: AlbertConfig) -> ModelType:
     """Returns the `model_type` under which an encoder is written."""
-    own_layers = config.sharing == "none" and config.inner_group_num == 1
-    return "bert" if own_layers and config.embedding_size == config.hidden_size else "albert"
+    return "bert" if config.is_bert else "albert"
 
 
 def equivalent_config(config: AlbertConfig, model_type: ModelType) -> AlbertConfig:
     """Returns the config under which Hugging Face has the same layers with the same weights."""
     if model_type == "bert":
         # Without sharing, groups mean nothing.
-        is_bert = model_type_of(config) == "bert"
-        return dataclasses.replace(config, num_hidden_groups=1) if is_bert else config
+        return dataclasses.replace(config, num_hidden_groups=1) if config.is_bert else config
     if model_type == OWN:
         return config
     grouped = grouped_config(config, "Hugging Face's")
@@ -216,8 +210,7 @@ def _encoder_of(values: Mapping[str, Any]) -> AlbertConfig:
     encoder = {key: value for key, value in values.items() if key in ours}
     is_bert = values["model_type"] == "bert"
     if is_bert:
-        width = {"embedding_size": values["hidden_size"]} if "hidden_size" in values else {}
-        encoder = {**_BERT_DEFAULTS, **encoder, **_BERT, **width}
+        encoder = with_bert_keys(encoder)
     activation = values.get("hidden_act", "gelu" if is_bert else "gelu_new")
     if not isinstance(activation, str) or activation not in _ACTIVATIONS:
         raise InputError(f"hidden_act {activation!r} is not one of {', '.join(_ACTIVATIONS)}")

@@ -63,7 +63,8 @@ class LoadReport:
 def read_config(path: str) -> AlbertConfig:
     """Reads a published `albert_config.json`, or the `config.json` of Hugging Face or KerasHub.
 
-    Their keys tell them apart. `gelu` means another function in each (docs/fidelity.md).
+    Their keys tell them apart; Google's BERTs are known by the name `bert_config.json`. `gelu` means
+    another function in each (docs/fidelity.md).
 
     Raises:
         InputError: the file cannot be read or does not describe a model that we have.
@@ -100,8 +101,9 @@ def load_checkpoint(model: keras.Model, path: str) -> LoadReport:
         path: name of a model as for `albert_tf.load`, such as `small_en`; the output folder of a run, for
             its best weights; the state of a run (`.../state/step-1000.safetensors`); a Hugging Face
             folder with safetensors; a preset's folder of KerasHub; prefix of a checkpoint of the
-            original or of brightmart's (`.../model.ckpt-best`), or a folder with such checkpoints, for
-            its latest or only one; the folder of an ALBERT of TensorFlow Hub, in its first format.
+            original, of brightmart's or of Google's BERT (`.../model.ckpt-best`), or a folder with
+            such checkpoints, for its latest or only one; the folder of an ALBERT of TensorFlow Hub, in
+            its first format.
 
     Returns:
         The variables that were read, the missing ones and the unexpected weights.

@@ -10,6 +10,9 @@ was published. Some of its names differ, and so does its embedding: it multiplie
 by `word_embeddings_2` (E, H), without bias, and only then, at width H, adds positions and segments and
 normalises the sum. In our terms E equals H and the word table is the product (V, H). That is exact, also
 for the masked-LM head, whose logits are t (W P)^T = (t P^T) W^T.
+
+Those of https://github.com/google-research/bert are of the same code before ALBERT: each layer has a
+block of its own, and there is no projection.
 """
 
 import dataclasses
@@ -17,7 +20,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from albert_tf.checkpoints.tensors import CheckpointReader, Layout, Stored
-from albert_tf.config import AlbertConfig
+from albert_tf.config import BERT_CONFIG_FILE, AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.options.models import FormatName
 
@@ -97,7 +100,7 @@ def grouped_config(config: AlbertConfig, whose: str) -> AlbertConfig:
     return grouped
 
 
-SHARED = "bert/encoder/layer_shared/"
+SHARED, BERT_LAYER = "bert/encoder/layer_shared/", "bert/encoder/layer_0/"
 
 _OUTER_ROWS = r"""
 embedding/word_embeddings             bert/embeddings/word_embeddings
@@ -140,12 +143,24 @@ block_0/ffn_0_0/intermediate          {block}intermediate/dense
 block_0/ffn_0_0/output                {block}output/dense
 block_0/ffn_0_0/layer_norm            {block}output/LayerNorm
 """.replace("{block}", SHARED)
+_BERT = r"""
+attention/(query|key|value)           {block}attention/self/\3
+attention/output                      {block}attention/output/dense
+attention/layer_norm                  {block}attention/output/LayerNorm
+ffn/intermediate                      {block}intermediate/dense
+ffn/output                            {block}output/dense
+ffn/layer_norm                        {block}output/LayerNorm
+""".replace("{block}", r"bert/encoder/layer_\1/")
 _ENDS = {end: (f"/{end}", False) for end in ("kernel", "bias", "gamma", "beta")}
 
 
-stored_as_original, stored_as_brightmart = (
+stored_as_original, stored_as_brightmart, stored_as_bert = (
     make_layout(read_rows(table + _OUTER_ROWS), _ENDS, whose)
-    for table, whose in ((_ORIGINAL, "the original's"), (_BRIGHTMART, "brightmart's"))
+    for table, whose in (
+        (_ORIGINAL, "the original's"),
+        (_BRIGHTMART, "brightmart's"),
+        (_BERT, "Google's BERT"),
+    )
 )
 
 
@@ -191,4 +206,21 @@ class BrightmartReader(OriginalReader):
             raise InputError(
                 f"the config has {groups} groups of {config.inner_group_num} blocks; expected one "
                 "block for all layers, as in brightmart's models"
+            )
+
+
+class BertReader(OriginalReader):
+    """Reads a checkpoint of Google's BERT."""
+
+    format_name = "google_bert"
+    description = "TensorFlow 1, BERT's names"
+    layout = staticmethod(stored_as_bert)
+
+    def check_config(self, config: AlbertConfig) -> None:
+        """Raises an `InputError` if the config is not a BERT's."""
+        if not config.is_bert:
+            raise InputError(
+                f"the config has sharing '{config.sharing}', inner_group_num {config.inner_group_num} "
+                f"and embedding_size {config.embedding_size}; expected 'none', 1 and "
+                f"{config.hidden_size}, a BERT's, as a file named {BERT_CONFIG_FILE} means"
             )

@@ -22,7 +22,13 @@ from albert_tf.checkpoints.hugging_face_reader import (
     is_folder,
     is_weights_file,
 )
-from albert_tf.checkpoints.names import SHARED, BrightmartReader, OriginalReader
+from albert_tf.checkpoints.names import (
+    BERT_LAYER,
+    SHARED,
+    BertReader,
+    BrightmartReader,
+    OriginalReader,
+)
 from albert_tf.checkpoints.tensors import (
     StateReader,
     TensorReader,
@@ -30,7 +36,12 @@ from albert_tf.checkpoints.tensors import (
     open_tensors,
     strip_scope,
 )
-from albert_tf.config import ALBERT_CONFIG_FILE, AlbertConfig
+from albert_tf.config import (
+    ALBERT_CONFIG_FILE,
+    BERT_CONFIG_FILE,
+    AlbertConfig,
+    of_published_file,
+)
 from albert_tf.errors import InputError, name_place
 from albert_tf.model_folder import (
     CONFIG_FILE,
@@ -43,9 +54,14 @@ from albert_tf.model_folder import (
 from albert_tf.sources import find_model
 
 # Names of config files. The last one is that of TensorFlow Hub's modules.
-_CONFIG_FILES = (ALBERT_CONFIG_FILE, CONFIG_FILE, os.path.join("assets", ALBERT_CONFIG_FILE))
+_CONFIG_FILES = (
+    ALBERT_CONFIG_FILE,
+    CONFIG_FILE,
+    BERT_CONFIG_FILE,
+    os.path.join("assets", ALBERT_CONFIG_FILE),
+)
 # What names begin with -> whose checkpoint of TensorFlow it is.
-_TENSORFLOW_READERS = {SHARED: BrightmartReader, "bert/": OriginalReader}
+_TENSORFLOW_READERS = {SHARED: BrightmartReader, BERT_LAYER: BertReader, "bert/": OriginalReader}
 _READERS: tuple[type[TensorReader], ...] = (
     FolderReader,
     *_TENSORFLOW_READERS.values(),
@@ -134,7 +150,9 @@ class StoredModel:
             elif keras_hub.is_keras_hub(values):
                 config = keras_hub.config_from_dict(values)
             else:
-                config = AlbertConfig.from_dict(values)
+                config = AlbertConfig.from_dict(
+                    of_published_file(values, self.config_file or self.path)
+                )
             trained = values.get(TRAINED_LAYERS, [config.num_hidden_layers])
             if not isinstance(trained, list) or not all(
                 isinstance(number, int) for number in trained

@@ -37,7 +37,7 @@ def _find_stored(preset: str) -> StoredModel:
         sizes = ", ".join(PRESETS)
         raise InputError(f"{error}; sizes, with random weights, are {sizes}") from error
     if stored.config_file is None:
-        raise InputError("no config.json or albert_config.json is there")
+        raise InputError("no config.json, albert_config.json or bert_config.json is there")
     return stored
 
 

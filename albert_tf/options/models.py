@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 from albert_tf.options import option
 
 # Formats of checkpoints to read.
-FormatName = Literal["albert_tf", "tf1", "brightmart", "hugging_face", "keras_hub"]
+FormatName = Literal["albert_tf", "tf1", "brightmart", "google_bert", "hugging_face", "keras_hub"]
 # Data type of the weights in a checkpoint of Hugging Face's.
 WeightType = Literal["float32", "float16"]
 

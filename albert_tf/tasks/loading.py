@@ -101,7 +101,8 @@ def _load(
     if stored.config_file is None or (version and kind is None):
         raise InputError(
             "holds no trained model; expected an --output_dir of fine-tuning or pre-training, an "
-            "--export_dir or one of its versions, a Hugging Face folder, or one with albert_config.json"
+            "--export_dir or one of its versions, a Hugging Face folder, or one with "
+            "albert_config.json or bert_config.json"
         )
     if kind and kind.missing:
         raise InputError(

@@ -8,6 +8,7 @@ would give a text other ids than our tokenizers is refused by name.
 import dataclasses
 import functools
 import os
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -41,6 +42,7 @@ _PieceType = sentencepiece_model_pb2.ModelProto.SentencePiece
 # A `tokenizer.json` has other scores for pieces that end in a digit and a comma, as ALBERT splits them.
 _COMMA = ","
 _ONE_VOCABULARY = "expected one vocabulary; remove the file that the model was not trained with"
+_CASED_FOLDER = re.compile(r"(^|_)cased_L-\d")
 _TOLERANCE = 1e-4  # of scores, which are stored in float32
 
 
@@ -123,6 +125,11 @@ class TokenizerSettings:
         pieces = pieces_of_lines(self._content, self.vocabulary_file)
         return {piece: id_ for id_, piece in enumerate(pieces) if piece in WORDPIECE}
 
+    @property
+    def _is_named_cased(self) -> bool:
+        """Whether the folder has the name of one of Google's cased BERTs, which nothing else tells."""
+        return _CASED_FOLDER.search(os.path.basename(os.path.abspath(self.folder.path))) is not None
+
     def _path(self, name: str) -> str:
         return os.path.join(self.folder.path, name)
 
@@ -144,7 +151,7 @@ class TokenizerSettings:
             )
         lower_case = values.get("do_lower_case")
         if lower_case is None:
-            lower_case = saved is None or saved.lower_case
+            lower_case = saved.lower_case if saved else not self._is_named_cased
         check_value(
             key="do_lower_case", value=lower_case, accepted=(True, False), place=f"{path}: "
         )

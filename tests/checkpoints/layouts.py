@@ -17,7 +17,11 @@ import tensorflow as tf
 
 from albert_tf.checkpoints.hugging_face import layout_of
 from albert_tf.checkpoints.keras_hub import KerasHubReader
-from albert_tf.checkpoints.names import stored_as_brightmart, stored_as_original
+from albert_tf.checkpoints.names import (
+    stored_as_bert,
+    stored_as_brightmart,
+    stored_as_original,
+)
 from albert_tf.models import (
     AlbertClassifier,
     AlbertConditionalSpanLabeler,
@@ -104,6 +108,27 @@ def brightmart_pretrainer():
     for name, factor in zip(("word_embeddings", "word_embeddings_2"), factors, strict=True):
         tensors[f"bert/embeddings/{name}"] = factor
     return model, tensors
+
+
+BERT_KEYS = (
+    "vocab_size hidden_size num_hidden_layers num_attention_heads intermediate_size hidden_act"
+)
+
+
+def write_google_bert(folder, model):
+    """Writes a BERT as Google's archives hold it, with a vocabulary of letters that keeps case."""
+    folder.mkdir(parents=True)
+    write_original(folder / "bert_model.ckpt", original_tensors(model, stored_as_bert))
+    config = getattr(model, "encoder", model).config.to_dict()
+    keys = [*BERT_KEYS.split(), "max_position_embeddings", "type_vocab_size", "initializer_range"]
+    config = {key: config[key] for key in keys} | {"directionality": "bidi", "pooler_type": "none"}
+    rates = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
+    (folder / "bert_config.json").write_text(json.dumps(config | rates))
+    letters = [*map(chr, range(65, 91)), *map(chr, range(97, 123))]
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters]
+    pieces += [f"##{letter}" for letter in letters][: 97 - len(pieces)]
+    (folder / "vocab.txt").write_text("\n".join(pieces) + "\n")
+    return str(folder)
 
 
 def write_original(prefix, tensors):

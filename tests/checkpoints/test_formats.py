@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
+from albert_tf import load
 from albert_tf.checkpoints.loading import load_checkpoint, read_config
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion import load_model, save_model, save_tf1_checkpoint
@@ -32,6 +33,7 @@ from tests.checkpoints.layouts import (
     read_original,
     with_slots,
     write_folder,
+    write_google_bert,
     write_original,
     write_preset,
 )
@@ -143,6 +145,44 @@ def test_brightmarts_word_table_is_the_product_of_two(tmp_path):
     model, report = load_same(tiny_config(embedding_size=16), prefix, expected)
     assert report.optimizer == ()
     assert model.encoder.config == tiny_config(embedding_size=48)
+
+
+@pytest.mark.parametrize("kind", ["encoder", "pretrainer", "classifier", "span labeler"])
+def test_googles_bert_is_read_as_it_is_unpacked(tmp_path, kind):
+    config = tiny_config(
+        embedding_size=48, sharing="none", hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1
+    )
+    model = random_model(kind, config)
+    folder = write_google_bert(tmp_path / "uncased_L-3_H-48_A-4", model)
+    assert read_config(f"{folder}/bert_config.json") == config
+    assert AlbertConfig.from_json_file(f"{folder}/bert_config.json") == config
+    _, report = load_same(config, folder, model)
+    assert report.format_name == "google_bert"
+    encoder = AlbertEncoder.from_preset(f"{folder}/bert_model.ckpt")
+    assert_same_weights(encoder, getattr(model, "encoder", model))
+
+
+def test_a_berts_checkpoint_needs_the_config_of_a_bert(tmp_path):
+    model = random_model("encoder", tiny_config(embedding_size=48, sharing="none"))
+    folder = write_google_bert(tmp_path / "bert", model)
+    with refused("BERT's names.*sharing 'all'.*a BERT's, as a file named bert_config.json means"):
+        load_checkpoint(AlbertEncoder(tiny_config()), folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_lower_cased"),
+    [
+        ("uncased_L-3_H-48_A-4", True),
+        ("cased_L-3_H-48_A-4", False),
+        ("multi_cased_L-3_H-48_A-4", False),
+        ("wwm_uncased_L-3_H-48_A-4", True),
+    ],
+)
+def test_the_name_of_googles_folder_tells_the_case(tmp_path, name, is_lower_cased):
+    model = random_model("pretrainer", tiny_config(embedding_size=48, sharing="none"))
+    loaded = load(write_google_bert(tmp_path / name, model))
+    assert loaded.tokenizer.lower_case == is_lower_cased
+    assert loaded.predict(["Abc"]).shape == (1, 48)
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

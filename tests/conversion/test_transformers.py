@@ -11,7 +11,13 @@ from albert_tf.conversion import load_model, save_model
 from albert_tf.models import AlbertClassifier, AlbertEncoder
 from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer
 from albert_tf.tokenization.hugging_face_tokenizer import hugging_face_files
-from tests.checkpoints.layouts import ARCHITECTURES, check_same_tensors, is_bert, read_folder
+from tests.checkpoints.layouts import (
+    ARCHITECTURES,
+    check_same_tensors,
+    is_bert,
+    read_folder,
+    write_original,
+)
 from tests.helpers import random_inputs, shared_path, tiny_config, write_wordpiece
 from tests.tokenization.test_in_graph import REAL_TEXTS, read_real_lines
 
@@ -112,6 +118,55 @@ def test_random_models_of_transformers_agree_both_ways(tmp_path, architecture, h
     again, notes = type(theirs).from_pretrained(tmp_path / "back", output_loading_info=True)
     assert not any(notes.values()), notes
     check_same_outputs(ours, again.eval(), architecture)
+
+
+def as_google_stores_it(name):
+    """Returns the name of a tensor of BERT in Google's checkpoints.
+
+    The rules are those of `convert_bert_pytorch_checkpoint_to_original_tf.py` of `transformers`, and for
+    the next-sentence head those of its `load_tf_weights_in_bert`.
+    """
+    rules = {
+        "layer.": "layer_",
+        "embeddings.weight": "embeddings",
+        ".": "/",
+        "LayerNorm/weight": "LayerNorm/gamma",
+        "LayerNorm/bias": "LayerNorm/beta",
+        "seq_relationship/": "seq_relationship/output_",
+        "predictions/bias": "predictions/output_bias",
+        "output_weight": "output_weights",
+        "weight": "kernel",
+    }
+    for theirs, googles in rules.items():
+        if theirs != "weight" or not name.endswith("output_weights"):
+            name = name.replace(theirs, googles)
+    return name
+
+
+def test_googles_bert_computes_what_transformers_does(tmp_path):
+    theirs = random_of_theirs("BertForPreTraining", hidden_act="gelu_new")
+    copies = {"cls.predictions.decoder.weight", "cls.predictions.decoder.bias"}
+    tensors = {
+        as_google_stores_it(name): tensor.numpy().T
+        if "dense.w" in name or "self" in name
+        else tensor
+        for name, tensor in theirs.state_dict().items()
+        if name not in copies
+    }
+    write_original(tmp_path / "bert_model.ckpt", tensors | {"global_step": np.int64(7)})
+    keys = [
+        "vocab_size",
+        "hidden_size",
+        "num_hidden_layers",
+        "num_attention_heads",
+        "intermediate_size",
+    ]
+    config = {key: getattr(theirs.config, key) for key in [*keys, "max_position_embeddings"]}
+    (tmp_path / "bert_config.json").write_text(json.dumps({**config, "hidden_act": "gelu"}))
+    config = read_config(str(tmp_path / "bert_config.json"))
+    ours, report = load_model(config, str(tmp_path / "bert_model.ckpt"))
+    assert report.unexpected == report.missing == ()
+    check_same_outputs(ours, theirs, "BertForPreTraining")
 
 
 @pytest.fixture(scope="module")
