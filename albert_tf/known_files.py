@@ -28,7 +28,7 @@ class Row(NamedTuple):
 Rows = Mapping[str, Row]
 
 
-def _rows(reason: str, names: str, *accepted: Any) -> dict[str, Row]:
+def rows(reason: str, names: str, *accepted: Any) -> dict[str, Row]:
     """Returns equal rows for names with spaces between them; without values, any is accepted."""
     return dict.fromkeys(names.split(), Row(reason, accepted or None))
 
@@ -36,12 +36,12 @@ def _rows(reason: str, names: str, *accepted: Any) -> dict[str, Row]:
 # Of the original's `albert_config.json` and `bert_config.json`, and of Hugging Face's that repeat them.
 # No published implementation reads the key, or it has the one value that all published models have.
 PUBLISHED: Rows = {
-    **_rows("only BERT's pooler is supported", "directionality", "bidi"),
-    **_rows("only ALBERT's net is supported", "num_memory_blocks net_structure_type gap_size", 0),
-    **_rows("only ALBERT's net is supported", "down_scale_factor", 1),
-    **_rows("only layer norm after each part is supported", "ln_type", "postln"),
-    **_rows("all layers are kept", "layers_to_keep", []),
-    **_rows(
+    **rows("only BERT's pooler is supported", "directionality", "bidi"),
+    **rows("only ALBERT's net is supported", "num_memory_blocks net_structure_type gap_size", 0),
+    **rows("only ALBERT's net is supported", "down_scale_factor", 1),
+    **rows("only layer norm after each part is supported", "ln_type", "postln"),
+    **rows("all layers are kept", "layers_to_keep", []),
+    **rows(
         "read by no implementation",
         "pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head pooler_type",
     ),
@@ -58,39 +58,39 @@ WORDPIECE_CLASSES = tuple(
 
 # Hugging Face's `config.json`, of models of the types albert and bert.
 CONFIG: Rows = {
-    **_rows("tells which model it is; see `HuggingFaceConfig`", "model_type architectures"),
-    **_rows(
+    **rows("tells which model it is; see `HuggingFaceConfig`", "model_type architectures"),
+    **rows(
         "sizes and options of the encoder, read by `AlbertConfig`",
         "vocab_size hidden_size num_hidden_layers num_attention_heads intermediate_size embedding_size "
         "num_hidden_groups inner_group_num sharing hidden_act max_position_embeddings type_vocab_size "
         "hidden_dropout_prob attention_probs_dropout_prob initializer_range",
     ),
-    **_rows(
+    **rows(
         "of the head, read by `HuggingFaceConfig`",
         "id2label num_labels problem_type classifier_dropout classifier_dropout_prob",
     ),
-    **_rows("ours, see `albert_tf.model_folder`", "albert_tf"),
-    **_rows("advice, read by `StoredModel`", "recommended_learning_rate trained_num_hidden_layers"),
+    **rows("ours, see `albert_tf.model_folder`", "albert_tf"),
+    **rows("advice, read by `StoredModel`", "recommended_learning_rate trained_num_hidden_layers"),
     **PUBLISHED,
     # What changes outputs unless it has the default of `transformers`.
-    **_rows("every layer norm has this epsilon", "layer_norm_eps", 1e-12),
-    **_rows(
+    **rows("every layer norm has this epsilon", "layer_norm_eps", 1e-12),
+    **rows(
         "other embeddings of positions are not supported", "position_embedding_type", "absolute"
     ),
-    **_rows("the masked-LM head has no table of its own", "tie_word_embeddings", True),
-    **_rows(
+    **rows("the masked-LM head has no table of its own", "tie_word_embeddings", True),
+    **rows(
         "decoders are not supported", "is_decoder is_encoder_decoder add_cross_attention", False
     ),
-    **_rows("tokens attend to both sides", "is_causal", False),
-    **_rows("tokens attend to both sides", "use_bidirectional_attention", True),
-    **_rows("other embeddings of positions are not supported", "rope_scaling rope_parameters", {}),
-    **_rows("heads cannot be left out", "pruned_heads", {}),
-    **_rows("quantized weights are not supported", "quantization_config", None),
-    **_rows("layers have one config", "per_layer_config", {}),
-    **_rows("code of the model's author is not run", "auto_map custom_pipelines", {}),
-    **_rows("of tasks of `transformers`, whose options they replace", "task_specific_params", {}),
-    **_rows("another function of the logits", "function_to_apply", None),
-    **_rows(
+    **rows("tokens attend to both sides", "is_causal", False),
+    **rows("tokens attend to both sides", "use_bidirectional_attention", True),
+    **rows("other embeddings of positions are not supported", "rope_scaling rope_parameters", {}),
+    **rows("heads cannot be left out", "pruned_heads", {}),
+    **rows("quantized weights are not supported", "quantization_config", None),
+    **rows("layers have one config", "per_layer_config", {}),
+    **rows("code of the model's author is not run", "auto_map custom_pipelines", {}),
+    **rows("of tasks of `transformers`, whose options they replace", "task_specific_params", {}),
+    **rows("another function of the logits", "function_to_apply", None),
+    **rows(
         "texts are split by the rules of this class",
         "tokenizer_class",
         *SENTENCEPIECE_CLASSES,
@@ -98,20 +98,20 @@ CONFIG: Rows = {
         *GENERIC_CLASSES,
     ),
     # What no output depends on.
-    **_rows(
+    **rows(
         "functions of a cross-encoder's scores, which are logits here, as docs/fidelity.md says",
         "sentence_transformers sbert_ce_default_activation_function",
     ),
-    **_rows("the inverse of id2label", "label2id"),
-    **_rows("the length of id2label", "_num_labels"),
-    **_rows(
+    **rows("the inverse of id2label", "label2id"),
+    **rows("the length of id2label", "_num_labels"),
+    **rows(
         "notes about the origin",
         "_name_or_path name_or_path model_name_or_path transformers_version finetuning_task _commit_hash "
         "export_model_type transformers.js_config language languages model_name tokenizer_name name "
         "description author license tags version revision task task_name run_name total_flos",
     ),
-    **_rows("weights are read in any type, and computed with in float32", "torch_dtype dtype"),
-    **_rows(
+    **rows("weights are read in any type, and computed with in float32", "torch_dtype dtype"),
+    **rows(
         "saves memory or time, with the same numbers",
         "use_cache gradient_checkpointing chunk_size_feed_forward torchscript use_bfloat16 output_past "
         "attn_implementation _attn_implementation _attn_implementation_internal "
@@ -120,21 +120,19 @@ CONFIG: Rows = {
         "experts_implementation fused_bias_fc fused_mlp unpad_inputs use_memory_efficient_attention "
         "use_sdpa use_xla neuron",
     ),
-    **_rows(
+    **rows(
         "selects what `transformers` returns beside the outputs",
         "output_hidden_states output_attentions return_dict use_return_dict return_all_scores "
         "_output_attentions output_scores output_logits return_dict_in_generate "
         "keys_to_ignore_at_inference",
     ),
-    **_rows(
-        "of the training", "tf_legacy_loss loss_type label_smoothing_factor initializer_factor"
-    ),
-    **_rows(
+    **rows("of the training", "tf_legacy_loss loss_type label_smoothing_factor initializer_factor"),
+    **rows(
         "the tokenizer knows the ids of its pieces",
         "pad_token_id bos_token_id eos_token_id sep_token_id cls_token_id mask_token_id unk_token_id "
         "pad_token_type_id model_max_length",
     ),
-    **_rows(
+    **rows(
         "of the generation of text",
         "max_length min_length do_sample early_stopping num_beams num_beam_groups diversity_penalty "
         "temperature top_k top_p typical_p repetition_penalty length_penalty no_repeat_ngram_size "
@@ -149,7 +147,7 @@ CONFIG: Rows = {
         "max_matching_ngram_size speculation_type use_mtp cache_config cache_implementation "
         "max_cache_len compile_config disable_compile continuous_batching_config prefill_chunk_size",
     ),
-    **_rows(
+    **rows(
         "of other models, whose keys BERT's and ALBERT's code does not read",
         "summary_activation summary_first_dropout summary_last_dropout summary_type summary_use_proj "
         "layerdrop layer_norm_epsilon max_2d_position_embeddings embedding_dim emb_size cell structure "
@@ -160,55 +158,55 @@ CONFIG: Rows = {
 # `tokenizer_config.json`. The values of most rows depend on the vocabulary, and are checked in
 # `albert_tf.tokenization.tokenizer_settings`.
 TOKENIZER_CONFIG: Rows = {
-    **_rows("the case and the rules, see `tokenizer_settings`", "do_lower_case albert_tf"),
-    **_rows(
+    **rows("the case and the rules, see `tokenizer_settings`", "do_lower_case albert_tf"),
+    **rows(
         "have to be our rules, see `tokenizer_settings`",
         "keep_accents strip_accents tokenize_chinese_chars word_tokenizer_type tokenizer_class",
     ),
-    **_rows(
+    **rows(
         "have to be pieces of the vocabulary, see `tokenizer_settings`",
         "pad_token unk_token cls_token sep_token mask_token bos_token eos_token "
         "additional_special_tokens extra_special_tokens added_tokens_decoder never_split",
     ),
-    **_rows("the length of embedded texts, see `kinds.sentence_transformers`", "model_max_length"),
-    **_rows("code of the model's author is not run", "auto_map", {}),
-    **_rows("long texts lose their end", "truncation_side", "right"),
-    **_rows("of words", "do_basic_tokenize do_word_tokenize do_subword_tokenize", True),
-    **_rows("words are split into pieces of words", "subword_tokenizer_type", "wordpiece"),
-    **_rows("runs of white space are one space", "remove_space", True),
-    **_rows("a text begins with a word mark", "add_prefix_space", True),
-    **_rows("control characters are dropped", "clean_text", True),
-    **_rows("texts are split in the one most probable way", "sp_model_kwargs", {}),
-    **_rows("the mark of pieces that continue a word", "wordpieces_prefix", "##"),
-    **_rows(
+    **rows("the length of embedded texts, see `kinds.sentence_transformers`", "model_max_length"),
+    **rows("code of the model's author is not run", "auto_map", {}),
+    **rows("long texts lose their end", "truncation_side", "right"),
+    **rows("of words", "do_basic_tokenize do_word_tokenize do_subword_tokenize", True),
+    **rows("words are split into pieces of words", "subword_tokenizer_type", "wordpiece"),
+    **rows("runs of white space are one space", "remove_space", True),
+    **rows("a text begins with a word mark", "add_prefix_space", True),
+    **rows("control characters are dropped", "clean_text", True),
+    **rows("texts are split in the one most probable way", "sp_model_kwargs", {}),
+    **rows("the mark of pieces that continue a word", "wordpieces_prefix", "##"),
+    **rows(
         "special pieces begin and end a text",
         "add_bos_token add_eos_token add_special_tokens",
         True,
     ),
-    **_rows("the options of other word tokenizers", "mecab_kwargs sudachi_kwargs jumanpp_kwargs"),
-    **_rows("special pieces in a text are text to our tokenizers", "split_special_tokens"),
-    **_rows("padding is masked", "padding_side pad_to_multiple_of pad_token_type_id"),
-    **_rows(
+    **rows("the options of other word tokenizers", "mecab_kwargs sudachi_kwargs jumanpp_kwargs"),
+    **rows("special pieces in a text are text to our tokenizers", "split_special_tokens"),
+    **rows("padding is masked", "padding_side pad_to_multiple_of pad_token_type_id"),
+    **rows(
         "the call says how long texts are treated",
         "truncation truncation_strategy stride max_length",
     ),
-    **_rows(
+    **rows(
         "the call says how short texts are treated", "padding padding_strategy pad_to_max_length"
     ),
-    **_rows(
+    **rows(
         "of text that is made of ids", "clean_up_tokenization_spaces spaces_between_special_tokens"
     ),
-    **_rows("the offsets of pieces", "trim_offsets"),
-    **_rows(
+    **rows("the offsets of pieces", "trim_offsets"),
+    **rows(
         "the encoder has its own inputs",
         "model_input_names return_tensors return_attention_mask return_token_type_ids",
     ),
-    **_rows(
+    **rows(
         "of the generation of text",
         "chat_template chat_control_tokens response_schema response_template use_default_system_prompt",
     ),
-    **_rows("another name of the longest text, which embedders note elsewhere", "max_len"),
-    **_rows(
+    **rows("another name of the longest text, which embedders note elsewhere", "max_len"),
+    **rows(
         "notes about the origin",
         "name_or_path tokenizer_file vocab_file full_tokenizer_file special_tokens_map_file "
         "processor_class use_fast from_slow legacy trust_remote_code backend is_local local_files_only "
@@ -220,118 +218,76 @@ TOKENIZER_CONFIG: Rows = {
 
 # `tokenizer.json`, and the object `model` in it. `albert_tf.tokenization.tokenizer_json` reads both.
 TOKENIZER: Rows = {
-    **_rows("the version of the format", "version", "1.0"),
-    **_rows("see `tokenizer_json`", "added_tokens normalizer pre_tokenizer post_processor model"),
-    **_rows("the call says how long texts are treated", "truncation"),
-    **_rows("padding is masked", "padding"),
-    **_rows("of text that is made of ids", "decoder"),
+    **rows("the version of the format", "version", "1.0"),
+    **rows("see `tokenizer_json`", "added_tokens normalizer pre_tokenizer post_processor model"),
+    **rows("the call says how long texts are treated", "truncation"),
+    **rows("padding is masked", "padding"),
+    **rows("of text that is made of ids", "decoder"),
 }
 WORDPIECE: Rows = {
-    **_rows("see `tokenizer_json`", "type vocab"),
-    **_rows("the piece of a word that cannot be split", "unk_token", "[UNK]"),
-    **_rows("the mark of pieces that continue a word", "continuing_subword_prefix", "##"),
-    **_rows("100 in transformers, 200 in the original", "max_input_chars_per_word", 100, 200),
+    **rows("see `tokenizer_json`", "type vocab"),
+    **rows("the piece of a word that cannot be split", "unk_token", "[UNK]"),
+    **rows("the mark of pieces that continue a word", "continuing_subword_prefix", "##"),
+    **rows("100 in transformers, 200 in the original", "max_input_chars_per_word", 100, 200),
 }
 UNIGRAM: Rows = {
-    **_rows("see `tokenizer_json`", "type vocab unk_id"),
-    **_rows("the ids of bytes are not supported here", "byte_fallback", False),
+    **rows("see `tokenizer_json`", "type vocab unk_id"),
+    **rows("the ids of bytes are not supported here", "byte_fallback", False),
 }
 TRUNCATION: Rows = {
-    **_rows("long texts lose their end", "direction", "Right"),
-    **_rows("the call says how long texts are treated", "max_length strategy stride"),
+    **rows("long texts lose their end", "direction", "Right"),
+    **rows("the call says how long texts are treated", "max_length strategy stride"),
 }
 # The types of `pre_tokenizer`, and their keys.
 WORD_MARKS: Rows = {
-    **_rows("see `tokenizer_json`", "type"),
-    **_rows("the mark of a word's beginning", "replacement str_rep", "\N{LOWER ONE EIGHTH BLOCK}"),
-    **_rows("a text begins with a word mark", "add_prefix_space", True),
-    **_rows("a text begins with a word mark", "prepend_scheme", "first", "always"),
-    **_rows("pieces have one word mark, at their beginning", "split"),
+    **rows("see `tokenizer_json`", "type"),
+    **rows("the mark of a word's beginning", "replacement str_rep", "\N{LOWER ONE EIGHTH BLOCK}"),
+    **rows("a text begins with a word mark", "add_prefix_space", True),
+    **rows("a text begins with a word mark", "prepend_scheme", "first", "always"),
+    **rows("pieces have one word mark, at their beginning", "split"),
 }
-ONLY_TYPE: Rows = _rows("see `tokenizer_json`", "type")
+ONLY_TYPE: Rows = rows("see `tokenizer_json`", "type")
 BERT_NORMALIZER: Rows = {
-    **_rows("see `tokenizer_json`", "type lowercase strip_accents handle_chinese_chars"),
-    **_rows("control characters are dropped", "clean_text", True),
+    **rows("see `tokenizer_json`", "type lowercase strip_accents handle_chinese_chars"),
+    **rows("control characters are dropped", "clean_text", True),
 }
 
 # KerasHub's `config.json`, and the object `config` in it.
 KERAS_HUB: Rows = {
-    **_rows(
+    **rows(
         "read by `checkpoints.keras_hub`",
         "class_name config backbone vocabulary_size num_layers num_heads num_groups embedding_dim "
         "num_inner_repetitions hidden_dim intermediate_dim dropout max_sequence_length num_segments",
     ),
-    **_rows(
+    **rows(
         "logits are returned, texts are split by our rules", "activation preprocessor num_classes"
     ),
-    **_rows("notes", "module registered_name name trainable dtype compile_config build_config"),
+    **rows("notes", "module registered_name name trainable dtype compile_config build_config"),
 }
 
-# sentence-transformers: `modules.json` has a list of such objects.
-MODULE: Rows = {
-    **_rows("read by `kinds.sentence_transformers`", "type path"),
-    **_rows("a name and a number", "idx name"),
-    **_rows("the arguments of a call, of which ours has none", "kwargs", []),
-}
-# `sentence_bert_config.json` and its other names.
-TRANSFORMER: Rows = {
-    **_rows("read by `kinds.sentence_transformers`", "max_seq_length do_lower_case"),
-    **_rows("outputs of other layers are not supported", "transformer_task", "feature-extraction"),
-    **_rows(
-        "outputs of other layers are not supported",
-        "modality_config",
-        {"text": {"method": "forward", "method_output_name": "last_hidden_state"}},
-    ),
-    **_rows("outputs of other layers are not supported", "module_output_name", "token_embeddings"),
-    **_rows(
-        "arguments that replace what the folder says",
-        "model_args tokenizer_args config_args model_kwargs processor_kwargs config_kwargs "
-        "processing_kwargs",
-        {},
-    ),
-    **_rows("all texts are treated alike", "query_length document_length query_expansion", None),
-    **_rows("the tokenizer of another folder", "tokenizer_name_or_path", None),
-    **_rows("saves time, with the same numbers", "unpad_inputs"),
-    **_rows("notes about the origin", "cache_dir model_name_or_path"),
-}
-POOLING: Rows = {
-    **_rows(
-        "read by `kinds.sentence_transformers`",
-        "pooling_mode pooling_mode_cls_token pooling_mode_mean_tokens pooling_mode_max_tokens "
-        "pooling_mode_mean_sqrt_len_tokens pooling_mode_weightedmean_tokens pooling_mode_lasttoken",
-    ),
-    **_rows("the width of the encoder", "word_embedding_dimension embedding_dimension"),
-    **_rows("texts have no prompts", "include_prompt"),
-}
-NORMALIZE: Rows = _rows("one output", "module_input_name module_output_name", "sentence_embedding")
-# `config_sentence_transformers.json`.
-EMBEDDER: Rows = {
-    **_rows("texts get no prompt, see `kinds.sentence_transformers`", "default_prompt_name"),
-    **_rows("only those that a caller names are used", "prompts"),
-    **_rows("embeddings keep their width", "truncate_dim", None),
-    **_rows("other models than embedders are not supported", "model_type", "SentenceTransformer"),
-    **_rows("the caller compares embeddings", "similarity_fn_name"),
-    **_rows("notes about the origin", "__version__ requirements"),
-}
+# The keys of sentence-transformers are in `albert_tf.known_modules`.
 
 # Files with a meaning to some library, by name in the folder. Libraries find files by their names, so one
 # of another name means nothing to any, unless a key names it, which is refused above.
 FILES: Rows = {
-    **_rows("read", "config.json albert_config.json bert_config.json"),
-    **_rows("read", "model.safetensors model.safetensors.index.json model-*-of-*.safetensors"),
-    **_rows("read", "spiece.model vocab.txt tokenizer.json tokenizer_config.json"),
-    **_rows("have to be pieces of the vocabulary", "special_tokens_map.json added_tokens.json"),
-    **_rows("read", "modules.json sentence_*_config.json config_sentence_transformers.json"),
-    **_rows("read, if modules.json names it", "*_Transformer *_Pooling *_Normalize"),
-    **_rows(
+    **rows("read", "config.json albert_config.json bert_config.json"),
+    **rows("read", "model.safetensors model.safetensors.index.json model-*-of-*.safetensors"),
+    **rows("read", "spiece.model vocab.txt tokenizer.json tokenizer_config.json"),
+    **rows("have to be pieces of the vocabulary", "special_tokens_map.json added_tokens.json"),
+    **rows("read", "modules.json sentence_*_config.json config_sentence_transformers.json"),
+    **rows(
+        "read, if modules.json names it",
+        "*_Transformer *_Pooling *_Dense *_LayerNorm *_Dropout *_Normalize",
+    ),
+    **rows(
         "the same weights in other formats",
         "pytorch_model*.bin pytorch_model.bin.index.json tf_model.h5 flax_model.msgpack rust_model.ot "
         "onnx openvino coreml *.onnx *.gguf *.tflite *.ckpt* saved_model",
     ),
-    **_rows("training", "training_args.bin optimizer.* scheduler.* rng_state*.pth trainer_*.json"),
-    **_rows("of the generation of text", "generation_config.json chat_template.*"),
-    **_rows("code that only an author's key would run", "*.py"),
-    **_rows("a classifier of embeddings, our outputs", "config_setfit.json model_head.*"),
+    **rows("training", "training_args.bin optimizer.* scheduler.* rng_state*.pth trainer_*.json"),
+    **rows("of the generation of text", "generation_config.json chat_template.*"),
+    **rows("code that only an author's key would run", "*.py"),
+    **rows("a classifier of embeddings, our outputs", "config_setfit.json model_head.*"),
     **dict.fromkeys(
         ("adapter_config.json", "adapter_model.*"),
         Row("PEFT adds their weights to the model's: merge them with `merge_and_unload`", ()),
@@ -342,8 +298,3 @@ FILES: Rows = {
     ),
     "quantize_config.json": Row("quantized weights are not supported", ()),
 }
-# The names under which versions of sentence-transformers look for the config of a Transformer, in order.
-TRANSFORMER_FILES = tuple(
-    f"sentence_{family}_config.json"
-    for family in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
-)

@@ -40,6 +40,8 @@ _HUB_FILES = (
     "assets/*",
     # In the first layout of sentence-transformers, where a folder of its own holds the encoder.
     *(f"*_Transformer/{name}" for name in (*_HUB_WEIGHTS, *_VOCABULARIES)),
+    # Modules of sentence-transformers with weights.
+    *(f"*_{module}/{_HUB_WEIGHTS[0]}" for module in ("Dense", "LayerNorm")),
 )
 # What `tarfile` and `gzip` raise for damaged archives, and for members outside of the folder.
 _DAMAGES = (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error)

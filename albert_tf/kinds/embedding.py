@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import tensorflow as tf
 
 from albert_tf.data.fine_tuning.columns import find_columns, has_label
 from albert_tf.data.fine_tuning.examples import Example, ScoreRange, make_examples
@@ -45,6 +46,21 @@ class Embedding(EmbeddingFlags, TextKind):
 
     metrics: tuple[str, ...] = ("spearman", "pearson")
     normalize: bool = True  # to length 1, as in training
+    prompt: str = ""  # what is put before each text
+    prompts: tuple[tuple[str, str], ...] = ()  # the names of prompts, and the prompts
+
+    @property
+    def reads_one_sequence(self) -> bool:  # type: ignore[override]  # of a field
+        """Whether a sequence is the text as it is given."""
+        return not self.prompt
+
+    def with_prompt(self, name: str) -> Self:
+        """Returns the kind with one of its prompts, given by name; an empty name is none."""
+        known = {"": "", **dict(self.prompts)}
+        if name not in known:
+            names = ", ".join(dict(self.prompts)) or "the model has no prompts"
+            raise InputError(f"prompt_name={name!r}: expected one of: {names}")
+        return dataclasses.replace(self, prompt=known[name])
 
     @property
     def accepted_labels(self) -> ScoreRange:
@@ -91,6 +107,8 @@ class Embedding(EmbeddingFlags, TextKind):
 
     def encode(self, examples, tokenizer) -> Features:
         """Converts single texts, or both texts of pairs, to ids."""
+        if self.prompt:
+            examples = [self._after_prompt(example) for example in examples]
         if not examples or examples[0].text_b is None:
             return encode_examples(
                 examples, labels=(), tokenizer=tokenizer, max_seq_length=self.max_seq_length
@@ -101,6 +119,16 @@ class Embedding(EmbeddingFlags, TextKind):
             tokenizer=tokenizer,
             max_seq_length=self.max_seq_length,
         )
+
+    def _after_prompt(self, example: Example) -> Example:
+        second = None if example.text_b is None else self.prompt + example.text_b
+        return dataclasses.replace(example, text_a=self.prompt + example.text_a, text_b=second)
+
+    def predict_texts(self, predict, tokenizer, graph_tokenizer, text_a, text_b=None):
+        """Maps texts to outputs, after the prompt."""
+        if self.prompt:
+            text_a = tf.strings.join([self.prompt, text_a])
+        return super().predict_texts(predict, tokenizer, graph_tokenizer, text_a, text_b)
 
     @property
     def loss(self) -> ContrastiveLoss:

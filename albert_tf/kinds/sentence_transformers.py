@@ -1,13 +1,14 @@
 """Folders of sentence-transformers: what their modules say of an `Embedding`."""
 
 import os
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 from albert_tf import files
 from albert_tf.accounting import account_for, shown
 from albert_tf.errors import InputError
-from albert_tf.known_files import (
+from albert_tf.kinds.embedder_layers import LAYERS
+from albert_tf.known_modules import (
+    DROPOUT,
     EMBEDDER,
     MODULE,
     NORMALIZE,
@@ -16,18 +17,22 @@ from albert_tf.known_files import (
     TRANSFORMER_FILES,
 )
 from albert_tf.model_folder import CONFIG_FILE, MODULES_FILE, ModelFolder
+from albert_tf.options import check_layout
 from albert_tf.options.kinds import Pooling
 from albert_tf.tokenization.tokenizer_settings import TOKENIZER_CONFIG_FILE, read_object
 
 _EMBEDDER_FILE = "config_sentence_transformers.json"
-# The modules that we have, in their order; the last may be absent. Other packages have such names, too.
-_MODULES = ("Transformer", "Pooling", "Normalize")
+# The modules that begin, that may follow in any number, and that may end. Dropout is of the training.
+_FIRST, _OPTIONAL, _LAST = ("Transformer", "Pooling"), (*LAYERS, "Dropout"), "Normalize"
+_EXPECTED = f"{', '.join(_FIRST)}, then any of {', '.join(_OPTIONAL)}, and if wanted {_LAST}"
+# Other packages have such names, too.
 _PACKAGE = "sentence_transformers."
-_POOLINGS: Mapping[str, Pooling] = {
-    "mean": "mean",
+# The keys of poolings before version 6, without their prefix, which differ from the names.
+_OLD_POOLINGS = {
     "mean_tokens": "mean",
     "cls_token": "cls",
-    "cls": "cls",
+    "max_tokens": "max",
+    "weightedmean_tokens": "weightedmean",
 }
 _OLD_PREFIX = "pooling_mode_"
 
@@ -50,16 +55,17 @@ def read_modules(
     values: dict[str, Any] = {"normalize": False, "max_seq_length": positions}
     if not folder.holds(MODULES_FILE):
         return values
-    _check_prompts(folder)
+    values |= _read_prompts(folder)
     try:
-        for module, name in _named_modules(files.read_json(path), path):
-            place = os.path.join(module["path"], CONFIG_FILE)
+        for name, place in named_modules(folder):
+            inner = ModelFolder(place)
             if name == "Pooling":
-                values["pooling"] = _read_pooling(os.path.join(folder.path, place))
-            elif name == "Normalize":
-                values["normalize"] = True
-                if folder.holds(place):
-                    account_for(read_object(folder, place), NORMALIZE, place)
+                has_prompts = any(prompt for _, prompt in values["prompts"])
+                values["pooling"] = _read_pooling(inner.config_file, has_prompts)
+            elif name in (_LAST, "Dropout"):
+                known = NORMALIZE if name == _LAST else DROPOUT
+                account_for(read_object(inner, CONFIG_FILE), known, inner.config_file)
+                values["normalize"] = values["normalize"] or name == _LAST
         values["max_seq_length"] = min(
             positions, _read_length(transformer, lower_case) or positions
         )
@@ -68,39 +74,43 @@ def read_modules(
     return values
 
 
-def _named_modules(modules: Any, path: str) -> list[tuple[Mapping[str, Any], str]]:
-    """Returns the modules with the names of their classes, which are ours in our order."""
+def named_modules(folder: ModelFolder) -> list[tuple[str, str]]:
+    """Returns the names of the classes and the folders of modules, which are ours in our order."""
+    path = os.path.join(folder.path, MODULES_FILE)
+    modules = files.read_json(path)
     if not isinstance(modules, list):
         raise TypeError(f"received {shown(modules)}, expected a list")
     named = []
     for module in modules:
         account_for(module, MODULE, path)
         package, _, name = str(module.get("type")).rpartition(".")
-        if name not in _MODULES or not f"{package}.".startswith(_PACKAGE):
+        known = (*_FIRST, *_OPTIONAL, _LAST)
+        if name not in known or not f"{package}.".startswith(_PACKAGE):
             raise InputError(
-                f"{path}: has a module '{name}'; expected Transformer, Pooling and Normalize of "
-                f"sentence_transformers, received {shown(module.get('type'))}"
+                f"{path}: has a module '{name}'; expected {', '.join(known)} of sentence_transformers, "
+                f"received {shown(module.get('type'))}"
             )
-        named.append((module, name))
-    names = tuple(name for _, name in named)
-    if names not in (_MODULES, _MODULES[:2]):
-        raise InputError(
-            f"{path}: has the modules {', '.join(names)}; expected Transformer, Pooling and, if wanted, "
-            "Normalize"
-        )
+        named.append((name, os.path.join(folder.path, module["path"])))
+    names = tuple(name for name, _ in named)
+    rest = names[2:-1] if names[-1:] == (_LAST,) else names[2:]
+    if names[:2] != _FIRST or not {*rest} <= {*_OPTIONAL}:
+        raise InputError(f"{path}: has the modules {', '.join(names)}; expected {_EXPECTED}")
     return named
 
 
-def _check_prompts(folder: ModelFolder) -> None:
-    """Checks that embeddings have the width of the encoder, and texts no prompt in front of them."""
+def _read_prompts(folder: ModelFolder) -> dict[str, Any]:
+    """Returns the prompts, and the one that is put before each text by default."""
     values, path = read_object(folder, _EMBEDDER_FILE), os.path.join(folder.path, _EMBEDDER_FILE)
     account_for(values, EMBEDDER, path)
-    name = values.get("default_prompt_name")
-    if name is not None and (values.get("prompts") or {}).get(name) != "":
+    prompts, name = values.get("prompts") or {}, values.get("default_prompt_name")
+    check_layout(prompts, {}, path, "prompts")
+    check_layout([*prompts.values()], [str], path, "prompts")
+    if name is not None and name not in prompts:
         raise InputError(
-            f"{path}: key 'default_prompt_name' is {shown(name)}; only null is supported, or the name of "
-            "an empty prompt"
+            f"{path}: key 'default_prompt_name' is {shown(name)}; expected null or one of "
+            f"{', '.join(prompts) or 'the prompts, of which there are none'}"
         )
+    return {"prompts": tuple(prompts.items()), "prompt": prompts.get(name, "")}
 
 
 def _read_length(folder: ModelFolder, lower_case: bool) -> int | None:
@@ -128,8 +138,12 @@ def _read_length(folder: ModelFolder, lower_case: bool) -> int | None:
     return int(length)
 
 
-def _read_pooling(path: str) -> Pooling:
+def _read_pooling(path: str, has_prompts: bool) -> Pooling:
     config = account_for(files.read_json(path), POOLING, path)
+    if config.get("include_prompt") is False and has_prompts:
+        raise InputError(
+            f"{path}: key 'include_prompt' is False; only True is supported in a folder with prompts"
+        )
     modes = config.get("pooling_mode")
     if modes is None:  # before version 6
         modes = [
@@ -138,8 +152,10 @@ def _read_pooling(path: str) -> Pooling:
             if key.startswith(_OLD_PREFIX) and value
         ]
     modes = [modes] if isinstance(modes, str) else modes
-    if len(modes) != 1 or modes[0] not in _POOLINGS:
+    names = [_OLD_POOLINGS.get(mode, mode) for mode in modes]
+    if len(names) != 1 or names[0] not in get_args(Pooling):
         raise InputError(
-            f"{path}: has the pooling {', '.join(modes) or 'of no mode'}; expected mean or cls"
+            f"{path}: has the pooling {', '.join(names) or 'of no mode'}; expected one of "
+            f"{', '.join(get_args(Pooling))}"
         )
-    return _POOLINGS[modes[0]]
+    return names[0]

@@ -1,5 +1,7 @@
 """What a stored model of another library predicts from texts, as its head and its files tell."""
 
+import keras
+
 from albert_tf.checkpoints.hugging_face import generic_labels
 from albert_tf.checkpoints.stored_model import StoredModel
 from albert_tf.config import AlbertConfig
@@ -7,15 +9,17 @@ from albert_tf.conversion import class_of
 from albert_tf.data.fine_tuning.tags import TagTable
 from albert_tf.errors import InputError
 from albert_tf.kinds.classification import Classification, Regression
+from albert_tf.kinds.embedder_layers import read_layers
 from albert_tf.kinds.embedding import Embedding
 from albert_tf.kinds.kind import Kind
 from albert_tf.kinds.multi_label import MultiLabel
 from albert_tf.kinds.question_answering import QuestionAnswering
-from albert_tf.kinds.sentence_transformers import read_modules
+from albert_tf.kinds.sentence_transformers import named_modules, read_modules
 from albert_tf.kinds.token_classification import TokenClassification
-from albert_tf.model_folder import ModelFolder
+from albert_tf.model_folder import MODULES_FILE, ModelFolder
 from albert_tf.models import (
     AlbertClassifier,
+    AlbertEmbedder,
     AlbertEncoder,
     AlbertPretrainer,
     AlbertSpanLabeler,
@@ -38,10 +42,12 @@ def head_kind(stored: StoredModel, config: AlbertConfig, lower_case: bool) -> Ki
     """
     model, length = class_of(stored.head), config.max_position_embeddings
     if model in (AlbertEncoder, AlbertPretrainer):
-        modules = ModelFolder(stored.modules) if stored.modules else stored.folder
         return Embedding(
             **read_modules(
-                folder=modules, transformer=stored.folder, positions=length, lower_case=lower_case
+                folder=_modules_of(stored),
+                transformer=stored.folder,
+                positions=length,
+                lower_case=lower_case,
             )
         )
     if model is AlbertSpanLabeler:
@@ -62,6 +68,23 @@ def head_kind(stored: StoredModel, config: AlbertConfig, lower_case: bool) -> Ki
     if isinstance(kind, TokenClassification):
         TagTable.from_tags(kind.labels)
     return kind
+
+
+def _modules_of(stored: StoredModel) -> ModelFolder:
+    """Returns the folder of a model that may have the modules of sentence-transformers."""
+    return ModelFolder(stored.modules) if stored.modules else stored.folder
+
+
+def with_projection(model: keras.Model, kind: Kind, stored: StoredModel) -> keras.Model:
+    """Returns a model of `head_kind` with the layers after its pooling, if its folder has any."""
+    folder = _modules_of(stored)
+    if not isinstance(kind, Embedding) or not folder.holds(MODULES_FILE):
+        return model
+    encoder = getattr(model, "encoder", model)
+    layers = read_layers(named_modules(folder), encoder.config.hidden_size)
+    if not layers:
+        return model
+    return AlbertEmbedder(encoder, kind.pooling, kind.normalize, seed=0, projection=layers)
 
 
 def classifier_kind(

@@ -1,6 +1,6 @@
 """The encoder with heads: of pre-training, and those that classify or embed texts."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Self, get_args
 
 import keras
@@ -10,6 +10,7 @@ from albert_tf.checkpoints.heads import CLASSIFIER_BIAS, TOKEN_CLASSIFIER_BIAS
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.layers.heads import ClassificationHead, MaskedLMHead
+from albert_tf.layers.pooling import pool
 from albert_tf.models.base_model import BaseModel
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.inputs import Input
@@ -253,8 +254,9 @@ class AlbertEmbedder(EncoderWithHeads):
     Args:
         encoder: the encoder; it needs no pooler.
         pooling: `mean` takes the mean of the last hidden states of all tokens, `cls` the last hidden
-            state of [CLS].
+            state of [CLS]; for the others see `albert_tf.layers.pooling`.
         normalize: whether embeddings have the length 1, so that dot products are cosines.
+        projection: layers from (B, H) to (B, any width), between pooling and normalisation.
 
     Raises:
         InputError: there is no such pooling.
@@ -267,6 +269,7 @@ class AlbertEmbedder(EncoderWithHeads):
         normalize: bool = False,
         seed: int | None = None,
         name: str = "albert_embedder",
+        projection: Sequence[keras.layers.Layer] = (),
         **kwargs,
     ):
         if pooling not in get_args(Pooling):
@@ -274,10 +277,22 @@ class AlbertEmbedder(EncoderWithHeads):
         super().__init__(encoder, seed, name, **kwargs)
         self.pooling = pooling
         self.normalize = normalize
+        self.projection = list(projection)
         self.build(self.input_shapes)
 
+    def get_config(self):
+        """Returns the arguments of the constructor."""
+        layers = [keras.saving.serialize_keras_object(layer) for layer in self.projection]
+        return {**super().get_config(), "projection": layers}
+
+    @classmethod
+    def from_config(cls, config):
+        """Creates the model and its parts from `get_config`."""
+        layers = [*map(keras.saving.deserialize_keras_object, config["projection"])]
+        return super().from_config({**config, "projection": layers})
+
     def call(self, inputs: Mapping[str, keras.KerasTensor], training=None):
-        """Maps the inputs of `AlbertEncoder.call` to embeddings, float32 (B, H)."""
+        """Maps the inputs of `AlbertEncoder.call` to embeddings, float32 (B, H) without a projection."""
         encode = self._encode_first if self.pooling == "cls" else self.encoder
         return self.pool(encode(inputs, training=training)["sequence_output"], inputs)
 
@@ -286,12 +301,8 @@ class AlbertEmbedder(EncoderWithHeads):
 
         With the pooling `cls` the states of [CLS], (B, 1, H), are enough.
         """
-        if self.pooling == "cls":
-            embeddings = ops.cast(states[:, 0], "float32")
-        else:
-            input_mask = inputs.get("input_mask", ops.ones_like(inputs["input_ids"]))
-            shares = ops.expand_dims(ops.cast(input_mask, "float32"), -1)  # (B, S, 1)
-            # A sequence of padding alone has the embedding 0.
-            shares = shares / ops.maximum(ops.sum(shares, axis=1, keepdims=True), 1.0)
-            embeddings = ops.sum(ops.cast(states, "float32") * shares, axis=1)
+        input_mask = inputs.get("input_mask", ops.ones_like(inputs["input_ids"]))
+        embeddings = pool(self.pooling, states, input_mask)
+        for layer in self.projection:
+            embeddings = layer(embeddings)
         return ops.normalize(embeddings) if self.normalize else embeddings

@@ -16,7 +16,7 @@ from albert_tf.errors import InputError, name_place
 from albert_tf.options import check_range, check_type, option, type_of_value
 
 LongTexts = Literal["truncate", "windows"]
-Pooling = Literal["mean", "cls"]
+Pooling = Literal["mean", "cls", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"]
 SpanHead = Literal["simple", "conditional"]
 ThresholdMetric = Literal["none", "accuracy", "f1", "macro_f1", "matthews_corrcoef"]
 AnswerRules = Literal["squad", "ar", "de", "en", "es", "hi", "ja", "vi", "zh"]
@@ -63,7 +63,10 @@ class EmbeddingFlags:
     """The options of embeddings."""
 
     pooling: Pooling = option(
-        "mean: mean of the last hidden states of all tokens; cls: that of [CLS].", "mean"
+        "mean: mean of the last hidden states of all tokens; cls: that of [CLS]; max: the highest value "
+        "of each feature; mean_sqrt_len_tokens: their sum, divided by the root of their number; "
+        "weightedmean: their mean, each with its number as weight; lasttoken: that of the last token.",
+        "mean",
     )
     # That of Gao et al. 2021, https://arxiv.org/abs/2104.08821.
     temperature: float = option("Divisor of the cosines in the contrastive loss.", 0.05, least=1e-4)

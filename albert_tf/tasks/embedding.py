@@ -50,6 +50,7 @@ def run(options: EmbeddingOptions) -> None:
         pooling=options.pooling,
         normalize=options.normalize,
         max_seq_length=options.max_seq_length,
+        prompt_name=options.prompt_name,
     )
     if options.input_file and options.output_file:
         _embed_file(
@@ -64,8 +65,7 @@ def run(options: EmbeddingOptions) -> None:
 
 
 def _embed_file(input_file: str, path: str, names: ColumnNames, embedder: Loaded) -> None:
-    width = embedder.model.config.hidden_size
-    tokenizer, unknown, tokens = embedder.tokenizer, 0, 0
+    tokenizer, unknown, tokens, width = embedder.tokenizer, 0, 0, 0
     with _open_texts(input_file, names, embedder.kind.columns) as read_all:
         # Reads everything once before anything is embedded: a mistake in the last line shows at once.
         count = sum(1 for _ in read_all())
@@ -77,8 +77,6 @@ def _embed_file(input_file: str, path: str, names: ColumnNames, embedder: Loaded
             files.open_file(incomplete, "wb") as file,
             Progress("embedding", "texts", count) as progress,
         ):
-            header = {"descr": "<f4", "fortran_order": False, "shape": (count, width)}
-            np.lib.format.write_array_header_1_0(file, header)
             while texts := list(itertools.islice(rest, _TEXTS_AT_ONCE)):
                 examples = embedder.kind.make_examples(texts)
                 features = embedder.kind.encode(examples, tokenizer)
@@ -86,6 +84,10 @@ def _embed_file(input_file: str, path: str, names: ColumnNames, embedder: Loaded
                 tokens += len(features.input_ids)
                 predictions = embedder.run(examples, progress.update, features)
                 rows = embedder.kind.result(examples, predictions)
+                if not width:
+                    width = rows.shape[1]
+                    header = {"descr": "<f4", "fortran_order": False, "shape": (count, width)}
+                    np.lib.format.write_array_header_1_0(file, header)
                 file.write(rows.astype("<f4").tobytes())
     warn_of_unknown(
         unknown,

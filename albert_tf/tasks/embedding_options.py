@@ -41,8 +41,9 @@ class EmbeddingOptions(DepthOptions, VocabularyOptions, ExportOptions):
         "File for the embeddings in the order of the texts: .npy, float32 (texts, H).", None
     )
     pooling: Pooling | None = option(
-        "mean: mean of the last hidden states of all tokens; cls: that of [CLS]. Default: as the folder "
-        "says, otherwise mean.",
+        "mean: mean of the last hidden states of all tokens; cls: that of [CLS]; max, "
+        "mean_sqrt_len_tokens, weightedmean, lasttoken: as in sentence-transformers. Default: as the "
+        "folder says, otherwise mean.",
         None,
     )
     normalize: bool | None = option(
@@ -53,6 +54,12 @@ class EmbeddingOptions(DepthOptions, VocabularyOptions, ExportOptions):
         "otherwise the model's number of positions.",
         None,
         least=5,
+    )
+
+    prompt_name: str | None = option(
+        "Name of one of the prompts of the folder, which is put before each text. Default: the folder's "
+        "default prompt, if it has one; an empty name is none.",
+        None,
     )
 
     def __post_init__(self):

@@ -243,26 +243,32 @@ class Loaded:
         pooling: Pooling | None = None,
         normalize: bool | None = None,
         max_seq_length: int | None = None,
+        prompt_name: str | None = None,
     ) -> np.ndarray:
         """Returns embeddings of texts, from the model's encoder.
 
         Args:
             texts: n texts; of those that are too long, the front.
-            pooling: `mean` or `cls`, see `albert_tf.AlbertEmbedder`. Default: that of
+            pooling: such as `mean` or `cls`, see `albert_tf.AlbertEmbedder`. Default: that of
                 the folder, if it holds an embedder, otherwise `mean`.
             normalize: whether embeddings have the length 1. Default: as the folder says, otherwise not.
             max_seq_length: maximum number of tokens of a text, special tokens included. Default: as the
                 folder says, otherwise the encoder's number of positions.
+            prompt_name: name of one of the prompts of a folder of sentence-transformers, which is put
+                before each text, such as `query`; "" for none. Default: the folder's default prompt.
 
         Returns:
-            float32 (n, H).
+            float32 (n, H); another width than H if the folder has a Dense module.
 
         Raises:
             InputError: `texts` is no list of strings, another argument has no such value, or the model
                 is an exported one of another task or pooling.
         """
         embedder = self.make_embedder(
-            pooling=pooling, normalize=normalize, max_seq_length=max_seq_length
+            pooling=pooling,
+            normalize=normalize,
+            max_seq_length=max_seq_length,
+            prompt_name=prompt_name,
         )
         examples = embedder.kind.make_examples(texts)
         return embedder.kind.result(examples, embedder.run(examples))
@@ -274,6 +280,8 @@ class Loaded:
         if not isinstance(kind, Embedding):
             kind = Embedding(normalize=False, max_seq_length=positions, columns=kind.columns)
         given = {name: value for name, value in given.items() if value is not None}
+        if (name := given.pop("prompt_name", None)) is not None:
+            kind = kind.with_prompt(name)
         kind = dataclasses.replace(kind, **given)
         if kind.max_seq_length > positions:
             raise InputError(
@@ -299,7 +307,8 @@ class Loaded:
                 "an exported model of another task has no hidden states to embed with; expected a "
                 "trained folder"
             )
-        return AlbertEmbedder(encoder, kind.pooling, kind.normalize, seed=0)
+        projection = getattr(self.model, "projection", ())
+        return AlbertEmbedder(encoder, kind.pooling, kind.normalize, seed=0, projection=projection)
 
     def fill_mask(self, text: str, top_k: int = 5) -> list[list[Filling]]:
         """Returns the most probable pieces for each `[MASK]`; see `albert_tf.fill_mask`.

@@ -16,7 +16,7 @@ from albert_tf.errors import InputError, name_place
 from albert_tf.export import ExportedModel, version_folders
 from albert_tf.kinds import Kind
 from albert_tf.kinds.registry import kind_in
-from albert_tf.kinds.stored import head_kind
+from albert_tf.kinds.stored import head_kind, with_projection
 from albert_tf.models import AlbertEncoder
 from albert_tf.options.export_forms import FORMS
 from albert_tf.sources import find_model
@@ -133,6 +133,7 @@ def _load(
             model, _ = read_model(config, stored)
             kind = head_kind(stored, config, tokenizer.lower_case)
             kind.check_segments(config)
+            model = with_projection(model, kind, stored)
     return kind, model, tokenizer, strategy
 
 

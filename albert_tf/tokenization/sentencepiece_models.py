@@ -18,9 +18,12 @@ def keeps_accents(model: bytes) -> bool:
 
 
 def mark_accents(model: bytes) -> bytes:
-    """Returns a SentencePiece model that says that it is of text with accents."""
+    """Returns a SentencePiece model that says that it is of text with accents, which it composes."""
     proto = sentencepiece_model_pb2.ModelProto.FromString(model)
     proto.normalizer_spec.name += _KEEPS_ACCENTS
+    # Text with accents is decomposed before it is split.
+    if not proto.normalizer_spec.precompiled_charsmap:
+        proto.normalizer_spec.precompiled_charsmap = composing_charsmap()
     return proto.SerializeToString()
 
 

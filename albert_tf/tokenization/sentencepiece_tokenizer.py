@@ -17,8 +17,9 @@ from albert_tf.errors import InputError
 from albert_tf.options import check_type
 from albert_tf.tokenization.interface import WORD_MARK, Tokenizer
 from albert_tf.tokenization.normalization import normalize_text, original_spans
-from albert_tf.tokenization.sentencepiece_models import keeps_accents
+from albert_tf.tokenization.sentencepiece_models import keeps_accents, mark_accents
 from albert_tf.tokenization.special_pieces import SENTENCEPIECE
+from albert_tf.tokenization.tokenizer_settings import says_to_keep_accents
 from albert_tf.tokenization.vocabulary_files import SENTENCEPIECE_FILE, read_unigram
 
 WordStartRule = Literal["original", "sentencepiece"]
@@ -44,15 +45,17 @@ class AlbertTokenizer(Tokenizer):
         word_start_rule: which pieces begin a word, for whole-word masking. `original` follows the
             original, which knows only English: every piece with anything but ASCII letters and
             punctuation begins a word. With `sentencepiece` only a word mark and the unknown piece do.
+        keep_accents: whether text keeps its accents and other marks. Default: as the model says, or the
+            `tokenizer_config.json` beside it.
 
     Attributes:
-        keep_accents: whether text keeps its accents and other marks, as the model says.
+        keep_accents: whether text keeps its accents and other marks.
         digit_comma_splits: id of each piece that ends in a digit and a comma -> the ids that replace it.
         digit_comma_tails: the same id -> number of characters of the piece after each of these.
 
     Raises:
-        InputError: the file cannot be read, is no SentencePiece model or lacks a special piece, or there
-            is no such rule.
+        InputError: the file cannot be read, is no SentencePiece model or lacks a special piece, there is
+            no such rule, or accents shall go of a model that keeps them.
     """
 
     file_name: ClassVar[str] = SENTENCEPIECE_FILE
@@ -62,9 +65,12 @@ class AlbertTokenizer(Tokenizer):
         model_file: str,
         lower_case: bool = True,
         word_start_rule: WordStartRule = "original",
+        keep_accents: bool | None = None,
     ):
         check_type("word_start_rule", word_start_rule, WordStartRule)
         vocabulary = read_unigram(model_file)
+        _load_processor(vocabulary, model_file)  # checks it
+        vocabulary = _with_accents(vocabulary, model_file, keep_accents)
         processor = self._processor = _load_processor(vocabulary, model_file)
         pieces = _read_pieces(processor, model_file)
         super().__init__(model_file, lower_case, vocabulary, pieces, SENTENCEPIECE)
@@ -128,6 +134,19 @@ class AlbertTokenizer(Tokenizer):
 
     def _split(self, text: str) -> list[str]:
         return self._processor.encode(text, out_type=str)
+
+
+def _with_accents(model: bytes, model_file: str, keep_accents: bool | None) -> bytes:
+    """Returns a SentencePiece model that says whether text keeps its accents."""
+    if keeps_accents(model):
+        if keep_accents is False:
+            raise InputError(
+                f"{model_file}: keep_accents is False; the model is of text with accents"
+            )
+        return model
+    if keep_accents is None:
+        keep_accents = says_to_keep_accents(model_file)
+    return mark_accents(model) if keep_accents else model
 
 
 def is_sentencepiece_model(path: str) -> bool:

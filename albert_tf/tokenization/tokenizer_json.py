@@ -32,7 +32,7 @@ from albert_tf.known_files import (
 )
 from albert_tf.options import check_layout
 from albert_tf.tokenization.normalizers import sentencepiece_normalizers, wordpiece_normalizers
-from albert_tf.tokenization.sentencepiece_models import composing_charsmap, mark_accents
+from albert_tf.tokenization.sentencepiece_models import mark_accents
 
 # The models that we have, and the flag that names each.
 _KINDS = {"Unigram": "--spm_model_file", "WordPiece": "--vocab_file"}
@@ -163,9 +163,8 @@ class TokenizerJson:
             trainer.model_type = trainer.UNIGRAM
             trainer.vocab_size, trainer.unk_id = len(model.pieces), unk_id
             trainer.bos_id = trainer.eos_id = trainer.pad_id = -1
-        # Text with accents is decomposed before it is split.
-        if charsmap := self.charsmap or (composing_charsmap() if self.keep_accents else b""):
-            model.normalizer_spec.precompiled_charsmap = charsmap
+        if self.charsmap:
+            model.normalizer_spec.precompiled_charsmap = self.charsmap
         content = model.SerializeToString()
         return mark_accents(content) if self.keep_accents else content
 

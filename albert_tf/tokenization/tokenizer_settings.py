@@ -176,8 +176,10 @@ class TokenizerSettings:
                 "keep_accents": False,
             }
         else:
+            # A model of others does not say it.
+            says = self._config.get("keep_accents") is True
             given = self._config.get("keep_accents") is not None or self._json is not None
-            expected = {"keep_accents": given and keeps_accents(self._content)}
+            expected = {"keep_accents": says or (given and keeps_accents(self._content))}
             if self._json and self._json.keep_accents != expected["keep_accents"]:
                 raise InputError(
                     f"{self._json.path}: keeps accents: {self._json.keep_accents}; in "
@@ -290,6 +292,13 @@ class TokenizerSettings:
                 f"{saved.path}: has another table of replacements than {self.vocabulary_file}; "
                 f"{_ONE_VOCABULARY}"
             )
+
+
+def says_to_keep_accents(model_file: str) -> bool:
+    """Returns whether the file beside a SentencePiece model says that texts keep their accents."""
+    path = os.path.join(os.path.dirname(model_file), TOKENIZER_CONFIG_FILE)
+    values = files.read_json(path) if files.exists(path) else None
+    return isinstance(values, Mapping) and values.get("keep_accents") is True
 
 
 def read_object(folder: ModelFolder, name: str) -> Mapping[str, Any]:

@@ -1,5 +1,6 @@
 """What the heads compute from the encoder's outputs."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -62,7 +63,14 @@ def test_dropout_is_before_the_logit_of_answerability_alone():
 
 # Embeddings
 
-POOLINGS = ("mean", "cls")
+POOLINGS = {
+    "mean": lambda states: states.mean(axis=0),
+    "cls": lambda states: states[0],
+    "max": lambda states: states.max(axis=0),
+    "mean_sqrt_len_tokens": lambda states: states.sum(axis=0) / np.sqrt(len(states)),
+    "weightedmean": lambda states: np.average(states, axis=0, weights=1 + np.arange(len(states))),
+    "lasttoken": lambda states: states[-1],
+}
 
 
 @pytest.fixture(scope="module")
@@ -72,10 +80,8 @@ def encoder():
 
 def expected_of(encoder, inputs, pooling):
     outputs = np.array(encoder(inputs)["sequence_output"], np.float64)  # (B, S, H)
-    if pooling == "cls":
-        return outputs[:, 0]
     masks = inputs["input_mask"].astype(bool)
-    return np.array([row[m].mean(axis=0) for row, m in zip(outputs, masks, strict=True)])
+    return np.array([POOLINGS[pooling](row[m]) for row, m in zip(outputs, masks, strict=True)])
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)
@@ -106,12 +112,26 @@ def test_padding_and_the_way_it_is_computed_do_not_matter(encoder, pooling):
     np.testing.assert_allclose(model(inputs), model(whole), rtol=0, atol=1e-6)
 
 
-def test_a_sequence_of_padding_alone_gives_numbers(encoder):
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_a_sequence_of_padding_alone_gives_numbers(encoder, pooling):
     inputs = random_inputs()
     inputs["input_mask"][0] = 0
-    assert np.isfinite(AlbertEmbedder(encoder, "mean", normalize=True)(inputs)).all()
+    assert np.isfinite(AlbertEmbedder(encoder, pooling, normalize=True)(inputs)).all()
+    if pooling != "cls":
+        np.testing.assert_array_equal(AlbertEmbedder(encoder, pooling)(inputs)[0], np.zeros(48))
 
 
 def test_refuses_an_unknown_pooling(encoder):
-    with refused(r"^pooling='max': expected one of mean, cls$"):
-        AlbertEmbedder(encoder, "max")
+    with refused(f"^pooling='median': expected one of {', '.join(POOLINGS)}$"):
+        AlbertEmbedder(encoder, "median")
+
+
+def test_a_projection_is_kept(encoder, tmp_path):
+    layers = [keras.layers.Dense(7, activation="tanh"), keras.layers.LayerNormalization()]
+    model = AlbertEmbedder(encoder, normalize=True, projection=layers)
+    inputs = random_inputs()
+    expected = model(inputs)
+    assert expected.shape == (3, 7)
+    model.save(tmp_path / "embedder.keras")
+    again = keras.models.load_model(tmp_path / "embedder.keras")
+    np.testing.assert_allclose(again(inputs), expected, rtol=0, atol=1e-6)

@@ -10,6 +10,8 @@ import types
 import numpy as np
 import openpyxl
 import pytest
+import tensorflow as tf
+from safetensors.numpy import save_file
 
 import albert_tf
 from albert_tf.conversion import save_model, save_tf1_checkpoint
@@ -195,7 +197,105 @@ def test_folders_of_sentence_transformers_say_how(pooling, key, file, model, fol
     (sentences / file).write_text(json.dumps({key: 10**30}))
     assert albert_tf.load(sentences).kind.max_seq_length == 24
     (sentences / "config_sentence_transformers.json").write_text('{"default_prompt_name": "query"}')
-    with refused("key 'default_prompt_name' is 'query'; only null is sup"):
+    with refused(
+        "key 'default_prompt_name' is 'query'; expected null or one of the prompts, of wh"
+    ):
+        albert_tf.load(sentences)
+
+
+PROMPTS = {"default_prompt_name": "query", "prompts": {"query": "the old ", "document": ""}}
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_prompts_are_put_before_texts_also_in_exported_models(model, sentences, embed, tmp_path):
+    (sentences / "config_sentence_transformers.json").write_text(json.dumps(PROMPTS))
+    theirs = albert_tf.load(sentences)
+    expected = model.embed([f"the old {text}" for text in TEXTS])
+    np.testing.assert_array_equal(theirs.embed(TEXTS), expected)
+    np.testing.assert_array_equal(theirs.embed(TEXTS, prompt_name="query"), expected)
+    for name in ("document", ""):
+        np.testing.assert_array_equal(theirs.embed(TEXTS, prompt_name=name), model.embed(TEXTS))
+    with refused("^prompt_name='passage': expected one of: query, document$"):
+        theirs.embed(TEXTS, prompt_name="passage")
+    with refused("^prompt_name='query': expected one of: the model has no prompts$"):
+        model.embed(TEXTS, prompt_name="query")
+    lines = [text.encode() for text in TEXTS]
+    received = np.load(embed(lines, model=str(sentences), prompt_name="document"))
+    np.testing.assert_array_equal(received, model.embed(TEXTS))
+    theirs.export(tmp_path / "exported")
+    served = tf.saved_model.load(str(tmp_path / "exported" / "text" / "1")).signatures[
+        "serving_default"
+    ]
+    received = served(text_a=tf.constant(TEXTS))["embedding"]
+    np.testing.assert_allclose(received, expected, rtol=0, atol=1e-5)
+    again = albert_tf.load(tmp_path / "exported")
+    np.testing.assert_allclose(again.embed(TEXTS), expected, rtol=0, atol=1e-5)
+    (sentences / "1_Pooling" / "config.json").write_text(
+        '{"pooling_mode": "cls", "include_prompt": false}'
+    )
+    with refused("key 'include_prompt' is False; only True is supported in a folder with prompts"):
+        albert_tf.load(sentences)
+
+
+def write_dense(folder, bias=True, **changes):
+    """Writes a module Dense from 48 to 7, and returns its weights."""
+    folder.mkdir()
+    values = {"in_features": 48, "out_features": 7, "bias": bias, **changes}
+    (folder / "config.json").write_text(json.dumps(values))
+    rng = np.random.default_rng(3)
+    tensors = {"linear.weight": rng.normal(size=(7, 48)).astype(np.float32)}
+    if bias:
+        tensors["linear.bias"] = rng.normal(size=7).astype(np.float32)
+    save_file(tensors, folder / "model.safetensors")
+    return tensors
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_a_dense_module_is_part_of_the_embedder(model, sentences, embed, tmp_path):
+    tensors = write_dense(sentences / "2_Dense")
+    dropout = {"type": "sentence_transformers.models.Dropout", "path": "3_Dropout"}
+    modules = [*MODULES, {**DENSE, "path": "2_Dense"}, dropout, NORMALIZE]
+    (sentences / "modules.json").write_text(json.dumps(modules))
+    theirs = albert_tf.load(sentences)
+    pooled = model.embed(TEXTS).astype(np.float64)
+    expected = np.tanh(pooled @ tensors["linear.weight"].T + tensors["linear.bias"])
+    plain = theirs.embed(TEXTS, normalize=False)
+    np.testing.assert_allclose(plain, expected, rtol=0, atol=1e-5)
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    np.testing.assert_allclose(theirs.embed(TEXTS), expected, rtol=0, atol=1e-5)
+    lines = [text.encode() for text in TEXTS]
+    received = np.load(embed(lines, model=str(sentences), export_dir=str(tmp_path / "exported")))
+    np.testing.assert_allclose(received, expected, rtol=0, atol=1e-5)
+    again = albert_tf.load(tmp_path / "exported")
+    np.testing.assert_allclose(again.embed(TEXTS), expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"in_features": 40}, r"2/config\.json: takes width 40; receives 48"),
+        ({"in_features": "48"}, r"2/config\.json: in_features is a text, expected a whole number"),
+        ({"out_features": 9}, r"'linear\.weight' has shape \(7, 48\); expected \(9, 48\)"),
+        ({"activation_function": "own.Swish"}, "key 'activation_function' is 'own.Swish'; expec"),
+        ({"use_residual": True}, "key 'use_residual' is True; only False is supported"),
+        ({"module_input_name": "token_embeddings"}, "only 'sentence_embedding' is supported"),
+    ],
+)
+def test_other_dense_modules_are_refused(changes, message, sentences):
+    write_dense(sentences / "2", **changes)
+    (sentences / "modules.json").write_text(json.dumps([*MODULES, DENSE]))
+    with refused(message):
+        albert_tf.load(sentences)
+
+
+def test_weights_of_modules_are_safetensors(sentences):
+    write_dense(sentences / "2", bias=False)
+    (sentences / "modules.json").write_text(json.dumps([*MODULES, DENSE]))
+    (sentences / "2" / "config.json").write_text('{"in_features": 48, "out_features": 7}')
+    with refused("holds linear.weight; expected linear.weight, linear.bias"):
+        albert_tf.load(sentences)
+    (sentences / "2" / "model.safetensors").rename(sentences / "2" / "pytorch_model.bin")
+    with refused("2: pytorch_model.bin is a pickle, which can run any code"):
         albert_tf.load(sentences)
 
 
@@ -247,9 +347,14 @@ DAMAGED = r"modules\.json: does not describe an embedder as expected"
 @pytest.mark.parametrize(
     ("modules", "pooling", "message"),
     [
-        ([*MODULES, DENSE], {"pooling_mode": "cls"}, "has a module 'Dense'; expec"),
-        (MODULES, {"pooling_mode": "max"}, r"config\.json: has the pooling max; exp"),
-        (MODULES, {"pooling_mode": ["mean", "cls"]}, "has the pooling mean, cls; expected mean or"),
+        (
+            [*MODULES, {**DENSE, "type": "sentence_transformers.models.CNN"}],
+            {"pooling_mode": "cls"},
+            "has a module 'CNN'; expec",
+        ),
+        ([*MODULES, NORMALIZE, DENSE], {"pooling_mode": "cls"}, "Pooling, Normalize, Dense; expec"),
+        (MODULES, {"pooling_mode": "median"}, r"config\.json: has the pooling median; exp"),
+        (MODULES, {"pooling_mode": ["mean", "cls"]}, "has the pooling mean, cls; expected one of"),
         ({"type": "Transformer"}, {}, DAMAGED),
         ([MODULES[0], {"type": MODULES[1]["type"]}], {}, DAMAGED),
         (

@@ -248,8 +248,8 @@ def test_other_hugging_face_folders(loaded, write_hugging_face, tmp_path, eagerl
     with refused(r"added_tokens\.json: the file has the token 'covid' with the id 250, which"):
         albert_tf.load(folder)
     (folder / "added_tokens.json").unlink()
-    (folder / "tokenizer_config.json").write_text('{"keep_accents": true}')
-    with refused(r"key 'keep_accents' is True; with do_lower_case True on"):
+    (folder / "tokenizer_config.json").write_text('{"remove_space": false}')
+    with refused(r"key 'remove_space' is False; only True is supported"):
         albert_tf.load(folder)
     tokenizer = albert_tf.AlbertTokenizer.from_preset(folder, lower_case=True)
     assert albert_tf.load(folder, tokenizer).tokenizer is tokenizer

@@ -5,6 +5,7 @@ import unicodedata
 import pytest
 import sentencepiece
 import tensorflow as tf
+from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.tokenization import AlbertTokenizer, train_vocabulary
 from albert_tf.tokenization.hugging_face_tokenizer import hugging_face_files
@@ -98,12 +99,36 @@ def test_a_folder_may_say_that_its_vocabulary_keeps_accents(
     accents_file, small_model_file, tmp_path
 ):
     (tmp_path / "tokenizer_config.json").write_text('{"keep_accents": true}')
+    path = tmp_path / "spiece.model"
     for source in (accents_file, small_model_file):
-        (tmp_path / "spiece.model").write_bytes(pathlib.Path(source).read_bytes())
-        if source == accents_file:
-            assert AlbertTokenizer.from_preset(tmp_path).keep_accents
-    with refused(r"key 'keep_accents' is True; with do_lower_case True only False is supported"):
+        path.write_bytes(pathlib.Path(source).read_bytes())
+        assert AlbertTokenizer.from_preset(tmp_path).keep_accents
+        assert AlbertTokenizer(str(path)).keep_accents
+    (tmp_path / "tokenizer_config.json").write_text('{"keep_accents": false}')
+    assert not AlbertTokenizer.from_preset(tmp_path).keep_accents
+    path.write_bytes(pathlib.Path(accents_file).read_bytes())
+    with refused(r"key 'keep_accents' is False; with do_lower_case True only True is supported"):
         AlbertTokenizer.from_preset(tmp_path)
+    with refused(r"spiece\.model: keep_accents is False; the model is of text with accents"):
+        AlbertTokenizer(str(path), keep_accents=False)
+
+
+def test_a_model_of_others_that_keeps_accents_has_its_librarys_ids(accents_file, tmp_path):
+    """As IndicBERT's: the name of its normalizer does not say that it keeps accents."""
+    proto = sentencepiece_model_pb2.ModelProto.FromString(pathlib.Path(accents_file).read_bytes())
+    proto.normalizer_spec.name = "nmt_nfkc"
+    path = tmp_path / "spiece.model"
+    path.write_bytes(proto.SerializeToString())
+    (tmp_path / "tokenizer_config.json").write_text('{"keep_accents": true}')
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(path))
+    tokenizer = AlbertTokenizer(str(path))
+    texts = [unicodedata.normalize("NFC", text) for text in ["má ma mã", *SPELLINGS]]
+    assert tokenizer.encode_batch(texts) == processor.encode([text.lower() for text in texts])
+    copy = tmp_path / "copy" / "spiece.model"
+    copy.parent.mkdir()
+    copy.write_bytes(tokenizer.vocabulary)
+    assert AlbertTokenizer(str(copy)).encode_batch(texts) == tokenizer.encode_batch(texts)
+    assert AlbertTokenizer(accents_file, keep_accents=True).keep_accents
 
 
 def test_a_vocabulary_says_that_it_keeps_accents(accents_file, small_tokenizer, tmp_path):

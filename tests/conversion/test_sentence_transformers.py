@@ -1,0 +1,98 @@
+"""Folders that sentence-transformers writes, against the library itself; needs `make test-parity`."""
+
+import types
+
+import numpy as np
+import pytest
+
+import albert_tf
+from tests.helpers import tiny_config, write_wordpiece
+
+WORDS = ("the", "old", "cat", "sat", "on", "a", "mat", ".", "dog")
+TEXTS = ["The old cat.", "a dog sat on the mat", "", "cat " * 90, "mat. mat!"]
+POOLINGS = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
+
+
+@pytest.fixture(scope="module")
+def library():
+    return pytest.importorskip("sentence_transformers", reason="needs the group parity")
+
+
+@pytest.fixture(scope="module")
+def modules(library):
+    """The classes of modules by name."""
+    from sentence_transformers.base import modules as base
+    from sentence_transformers.sentence_transformer import modules as embedders
+
+    return types.SimpleNamespace(**{**vars(base), **vars(embedders)})
+
+
+@pytest.fixture(scope="module")
+def encoder(library, tmp_path_factory):
+    """A folder of `transformers` with a random BERT and its tokenizer."""
+    import torch
+    import transformers
+
+    folder = tmp_path_factory.mktemp("encoder")
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+    write_wordpiece(folder / "vocab.txt", pieces)
+    values = tiny_config(vocab_size=len(pieces), max_position_embeddings=24).to_dict()
+    for name in ("embedding_size", "num_hidden_groups", "inner_group_num", "sharing"):
+        del values[name]
+    torch.manual_seed(1)
+    model = transformers.BertModel(transformers.BertConfig(**{**values, "hidden_act": "gelu"}))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn(parameter.shape))
+    model.save_pretrained(folder)
+    transformers.BertTokenizerFast(str(folder / "vocab.txt")).save_pretrained(folder)
+    return str(folder)
+
+
+def embedder_of(modules, encoder, pooling, *after):
+    transformer = modules.Transformer(encoder, max_seq_length=24)
+    return [transformer, modules.Pooling(48, pooling_mode=pooling), *after]
+
+
+def check_same(library, folder, embedder, **arguments):
+    theirs = library.SentenceTransformer(modules=embedder, device="cpu", **arguments)
+    theirs.save(str(folder))
+    ours = albert_tf.load(folder)
+    for name in theirs.prompts or {"": ""}:
+        prompt = {"prompt_name": name} if name else {}
+        expected = theirs.encode(TEXTS, **prompt)
+        np.testing.assert_allclose(ours.embed(TEXTS, **prompt), expected, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(ours.embed(TEXTS), theirs.encode(TEXTS), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_poolings(library, modules, encoder, pooling, tmp_path):
+    check_same(library, tmp_path / "model", embedder_of(modules, encoder, pooling))
+
+
+@pytest.mark.parametrize("activation", ["Tanh", "Identity", "ReLU", "GELU", "Sigmoid", "SiLU"])
+def test_dense_modules(library, modules, encoder, activation, tmp_path):
+    import torch
+
+    function = getattr(torch.nn, activation)()
+    dense = modules.Dense(48, 7, bias=activation != "Identity", activation_function=function)
+    embedder = embedder_of(modules, encoder, "mean", dense, modules.Normalize())
+    check_same(library, tmp_path / "model", embedder)
+
+
+def test_layer_norm_and_dropout(library, modules, encoder, tmp_path):
+    import torch
+
+    norm = modules.LayerNorm(48)
+    torch.nn.init.normal_(norm.norm.weight)
+    torch.nn.init.normal_(norm.norm.bias)
+    embedder = embedder_of(modules, encoder, "mean", norm, modules.Dropout(0.3))
+    check_same(library, tmp_path / "model", embedder)
+
+
+@pytest.mark.parametrize("default", [None, "query"])
+def test_prompts(library, modules, encoder, default, tmp_path):
+    prompts = {"query": "the old ", "document": "cat: "}
+    embedder = embedder_of(modules, encoder, "mean", modules.Normalize())
+    folder = tmp_path / "model"
+    check_same(library, folder, embedder, prompts=prompts, default_prompt_name=default)
