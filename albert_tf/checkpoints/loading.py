@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 import keras
 
+from albert_tf.checkpoints.growth import Growth
 from albert_tf.checkpoints.stored_model import StoredModel
 from albert_tf.checkpoints.tensors import Stored, TensorReader, assign, variables_by_path
 from albert_tf.config import AlbertConfig
@@ -86,7 +87,7 @@ def _warn_of_depth(config: AlbertConfig, stored: StoredModel) -> None:
         )
 
 
-def load_checkpoint(model: keras.Model, path: str) -> LoadReport:
+def load_checkpoint(model: keras.Model, path: str, growth: Growth | None = None) -> LoadReport:
     """Loads all weights of a model, or of a part such as its encoder, from a checkpoint.
 
     Whatever else the checkpoint holds, such as other heads and the optimizer's variables, is ignored. A
@@ -104,6 +105,8 @@ def load_checkpoint(model: keras.Model, path: str) -> LoadReport:
             original, of brightmart's or of Google's BERT (`.../model.ckpt-best`), or a folder with
             such checkpoints, for its latest or only one; the folder of an ALBERT of TensorFlow Hub, in
             its first format.
+        growth: how rows are made that the model has and the checkpoint lacks; without it both have the
+            same.
 
     Returns:
         The variables that were read, the missing ones and the unexpected weights.
@@ -112,7 +115,7 @@ def load_checkpoint(model: keras.Model, path: str) -> LoadReport:
         InputError: there is no checkpoint, it is damaged, or it does not fit the model: the encoder or
             a part of a head is missing or has another shape. The model is unchanged.
     """
-    return load_stored(model, StoredModel.find(path))
+    return load_stored(model, StoredModel.find(path), growth=growth)
 
 
 def variables_of(model: keras.Model) -> dict[str, keras.Variable]:
@@ -137,7 +140,12 @@ def _find_missing(model: keras.Model, reader: TensorReader) -> list[str]:
     return [path for paths in parts.values() if not any(map(reader.holds, paths)) for path in paths]
 
 
-def load_stored(model: keras.Model, stored: StoredModel, may_lack: bool = True) -> LoadReport:
+def load_stored(
+    model: keras.Model,
+    stored: StoredModel,
+    may_lack: bool = True,
+    growth: Growth | None = None,
+) -> LoadReport:
     """Loads the weights of a model from where it is stored, as `load_checkpoint` does.
 
     Unless it `may_lack` heads and pooler, everything has to be there.
@@ -146,10 +154,13 @@ def load_stored(model: keras.Model, stored: StoredModel, may_lack: bool = True) 
     encoder = getattr(model, "encoder", model)
     missing = _find_missing(model, reader) if may_lack else []
     with name_place(f"{reader.prefix} ({reader.description})"):
-        reader.check_config(encoder.config)
+        reader.check_config(growth.config_of(encoder.config) if growth else encoder.config)
     variables = variables_of(model)
     wanted = {path: variable for path, variable in variables.items() if path not in missing}
-    values = reader.read_all(wanted)
+    values = reader.read_all(growth.stored(wanted) if growth else wanted)
+    if growth:
+        sizes = {path: variable.shape[0] for path, variable in wanted.items()}
+        values = {path: growth.grow(path, value, sizes[path]) for path, value in values.items()}
     read = {path: reader.layout(path) for path in wanted}
     taken = {name for stored in read.values() for name in stored.names}
     unexpected: list[str] = []

@@ -26,7 +26,7 @@ Variables = Mapping[str, keras.Variable]
 _INDEX, _DATA = ".index", ".data-00000-of-00001"
 _HUB_PREFIX = os.path.join("variables", "variables")  # in the folder of a module of TensorFlow Hub
 # Ends of the paths of variables with a row for each piece.
-_PIECE_TABLES = ("/word_embeddings", "/output_bias")
+PIECE_TABLES = ("/word_embeddings", "/output_bias")
 # What follows the prefix in a file name; TensorFlow 1 also writes a `.meta`.
 _FILE_END = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})$")
 
@@ -183,7 +183,7 @@ class TensorReader:
         )
         received = self.shape(stored)
         fitting = [shape]
-        if path.endswith(_PIECE_TABLES):
+        if path.endswith(PIECE_TABLES):
             fitting = [(rows, *shape[1:]) for rows in padded_sizes(shape[0])]
         if received not in fitting or not is_product:
             theirs = " x ".join(map(str, sizes))

@@ -24,6 +24,17 @@ class DepthOptions:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class PieceOptions:
+    """The words that a vocabulary gets in addition."""
+
+    add_pieces: str | None = option(
+        "File with words, one per line, that become pieces of the vocabulary. In training the rows of "
+        "their embeddings begin as the means of those of their former pieces.",
+        None,
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class VocabularyOptions:
     """The vocabulary of a model."""
 

@@ -14,7 +14,7 @@ from albert_tf.sources import is_path
 from albert_tf.tasks.paths import MODELS
 
 # What the names of options end with whose values are paths.
-_PATHS = ("_file", "_dir")
+_PATHS = ("_file", "_dir", "add_pieces")
 
 
 def note_options(values: Resolution[Any], begun: Mapping[str, Any]) -> dict[str, Any]:

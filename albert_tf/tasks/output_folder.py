@@ -9,13 +9,15 @@ from typing import Any
 import keras
 
 from albert_tf import files, folders, model_folder, training
+from albert_tf.checkpoints.growth import Growth
 from albert_tf.checkpoints.hugging_face import stored_config
 from albert_tf.checkpoints.loading import load_checkpoint
+from albert_tf.checkpoints.stored_model import StoredModel
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion import check_names, save_model, write_description
 from albert_tf.errors import InputError, name_place, warn
 from albert_tf.kinds import Kind
-from albert_tf.options.resolution import Resolution
+from albert_tf.options.resolution import Resolution, resolved
 from albert_tf.tasks.noted_options import note
 from albert_tf.tasks.stored_run import StoredRun
 from albert_tf.tasks.training_options import TrainingOptions
@@ -132,7 +134,7 @@ def start_or_resume(
     """
     check_names(trainer.model, kind)
     if starting_part is not None:
-        load_init_checkpoint(options, starting_part)
+        load_init_checkpoint(options, starting_part, tokenizer)
     described = dict(noted)
     contents = {}
     if tokenizer:
@@ -157,15 +159,22 @@ def start_or_resume(
         yield write_best
 
 
-def load_init_checkpoint(options: TrainingOptions, model: keras.Model) -> None:
+def load_init_checkpoint(
+    options: TrainingOptions, model: keras.Model, tokenizer: Tokenizer | None
+) -> None:
     """Reads `--init_checkpoint` into a model, if it is given.
 
-    Missing heads are initialised randomly if `--do_train` trains them.
+    Missing heads are initialised randomly if `--do_train` trains them. The model may have more positions,
+    and the pieces that the tokenizer has added.
     """
     if options.init_checkpoint is None:
         return
+    growth, pieces = None, tokenizer.former_ids if tokenizer else ()
+    if pieces or options.max_position_embeddings is not None:
+        before = StoredModel.of_config(resolved(options.albert_config_file)).config
+        growth = Growth(before, pieces)
     with name_place("--init_checkpoint"):
-        report = load_checkpoint(model, options.init_checkpoint)
+        report = load_checkpoint(model, options.init_checkpoint, growth)
         if not options.do_train:
             report.check_complete()
     print(report.summary())

@@ -24,6 +24,7 @@ from albert_tf.tasks.paths import check_addresses
 from albert_tf.tasks.pretraining_data_options import PretrainingDataOptions
 from albert_tf.tasks.vocabulary import load_tokenizer, warn_of_unknown
 from albert_tf.tokenization import train_vocabulary
+from albert_tf.tokenization.added_pieces import add_pieces
 from albert_tf.tokenization.vocabulary_files import vocabulary_flags
 
 # A lower mean number of sentences per paragraph means that the text was hardly split.
@@ -87,6 +88,9 @@ def _request(options: PretrainingDataOptions, inputs: list[InputFile]) -> dict[s
         flag = "spm_model_file" if options.spm_model_file else "vocab_file"
         with name_place(f"--{flag}"):
             read.append(find_file(getattr(options, flag)))
+    if options.add_pieces:
+        with name_place("--add_pieces"):
+            read.append(find_file(options.add_pieces))
     return {"options": request, "files": read}
 
 
@@ -105,6 +109,9 @@ def _make(
         lower_case=resolved(options.do_lower_case),
         word_start_rule=options.word_start,
     )
+    if options.add_pieces:
+        with name_place("--add_pieces"):
+            tokenizer = add_pieces(tokenizer, options.add_pieces)
     written = [incomplete[path] for path in options.shards]
     arguments = (inputs, tokenizer, options.config, written, parts)
     if options.runner == "local":

@@ -11,7 +11,7 @@ from albert_tf.data.pretraining.segments import SegmentConfig
 from albert_tf.errors import InputError
 from albert_tf.options import check_ranges, option, select
 from albert_tf.options.bounds import Bounds
-from albert_tf.options.models import VocabularyOptions
+from albert_tf.options.models import PieceOptions, VocabularyOptions
 from albert_tf.sources import MODEL_NAMES
 from albert_tf.tokenization import WordStartRule, vocab_file_of
 
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PretrainingDataOptions(VocabularyOptions, CorpusConfig, SegmentConfig, MaskingConfig):
+class PretrainingDataOptions(
+    VocabularyOptions, PieceOptions, CorpusConfig, SegmentConfig, MaskingConfig
+):
     """The options of `albert-create-pretraining-data`."""
 
     DEFAULTS: ClassVar = {"do_lower_case": "as the folder of --model says, otherwise true"}
@@ -112,6 +114,8 @@ class PretrainingDataOptions(VocabularyOptions, CorpusConfig, SegmentConfig, Mas
             raise InputError("--train_vocab: expected --spm_model_file, the file to write")
         if self.keep_accents and not self.train_vocab:
             raise InputError("--keep_accents: expected --train_vocab; other vocabularies decide it")
+        if self.add_pieces and self.train_vocab:
+            raise InputError("--add_pieces: expected a vocabulary; received --train_vocab")
         self._check_that_files_differ()
 
     @property

@@ -96,7 +96,7 @@ def run(options: PretrainingOptions) -> dict[str, float]:
     options = values.options()
     objective_options = tuple(field.name for field in dataclasses.fields(ObjectiveOptions))
     check_output_dir(values, config, stored, fixed_options=objective_options)
-    records, tokenizer = open_records(options, config)
+    records, tokenizer, config = open_records(options, config, has_begun=stored is not None)
     fingerprints = {name: each.fingerprint for name, each in records.items()}
     if stored and options.do_train:
         warn_of_other_data(values, stored, data_options=_DATA_OPTIONS, fingerprints=fingerprints)
@@ -132,7 +132,7 @@ def run(options: PretrainingOptions) -> dict[str, float]:
             )
         if not options.do_eval:
             return {}
-        _load_evaluated(options, evaluator.model)
+        _load_evaluated(options, evaluator.model, tokenizer)
         assert evaluate is not None, "--do_eval has records"
         metrics = evaluate()
     if evaluator.is_chief:
@@ -140,10 +140,12 @@ def run(options: PretrainingOptions) -> dict[str, float]:
     return metrics
 
 
-def _load_evaluated(options: PretrainingOptions, model: keras.Model) -> None:
+def _load_evaluated(
+    options: PretrainingOptions, model: keras.Model, tokenizer: Tokenizer | None
+) -> None:
     """Loads the weights to evaluate: the best ones or, without `--do_train`, of `--init_checkpoint`."""
     if not options.do_train and options.init_checkpoint is not None:
-        load_init_checkpoint(options, model)
+        load_init_checkpoint(options, model, tokenizer)
         return
     folder = find_best(options.output_dir)
     if folder is None:

@@ -20,7 +20,7 @@ from albert_tf.options.export_forms import (
     describe_forms,
     describe_weights,
 )
-from albert_tf.options.models import DepthOptions, VocabularyOptions
+from albert_tf.options.models import DepthOptions, PieceOptions, VocabularyOptions
 from albert_tf.options.training import LoopOptions
 from albert_tf.processor import has_bfloat16
 from albert_tf.sources import MODEL_NAMES
@@ -31,7 +31,7 @@ MAX_BATCH_SIZE = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TrainingOptions(DepthOptions, VocabularyOptions, LoopOptions):
+class TrainingOptions(DepthOptions, VocabularyOptions, PieceOptions, LoopOptions):
     """The options of every task that trains. A task adds its own, and has `DEFAULTS` for them."""
 
     albert_config_file: str | None = option(
@@ -54,6 +54,12 @@ class TrainingOptions(DepthOptions, VocabularyOptions, LoopOptions):
         "Maximum sequence length in tokens, including the special ones.",
         None,
         least=5,  # [CLS] a [SEP] b [SEP]
+    )
+    max_position_embeddings: int | None = option(
+        "Number of positions of the model, which may be more than --init_checkpoint has: the rows of "
+        "their embeddings begin as its first ones, again and again. Default: the config's.",
+        None,
+        least=5,
     )
     train_batch_size: int | None = option(
         "Number of examples per update, over all replicas.", None, least=1, most=MAX_BATCH_SIZE

@@ -69,6 +69,13 @@ def load_config(values: Resolution[Any], stored: StoredRun | None = None) -> Alb
         model = stored.model if stored and is_stored else StoredModel.of_config(config_file)
         config = model.config
     config = config.with_layers(values["num_hidden_layers"])
+    if (positions := values["max_position_embeddings"]) is not None:
+        if positions < config.max_position_embeddings:
+            raise InputError(
+                f"--max_position_embeddings={positions}: {config_file} has "
+                f"{config.max_position_embeddings}; expected at least as many"
+            )
+        config = dataclasses.replace(config, max_position_embeddings=positions)
     if config.type_vocab_size < 2:
         raise InputError(
             f"{config_file}: type_vocab_size {config.type_vocab_size}; expected at least 2, for two "
@@ -77,7 +84,7 @@ def load_config(values: Resolution[Any], stored: StoredRun | None = None) -> Alb
     if (length or 0) > config.max_position_embeddings:
         raise InputError(
             f"--max_seq_length={length}: {config_file} has max_position_embeddings "
-            f"{config.max_position_embeddings}"
+            f"{config.max_position_embeddings}; --max_position_embeddings adds some"
         )
     return with_dropout(config, values["dropout"])
 

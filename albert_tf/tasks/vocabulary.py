@@ -1,11 +1,13 @@
 """The vocabulary that the flags of a command name: loading it, and whether it fits the model."""
 
+import dataclasses
 from typing import Any
 
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, name_place, warn
 from albert_tf.model_folder import ModelFolder
 from albert_tf.tokenization import AlbertTokenizer, Tokenizer, WordPieceTokenizer, WordStartRule
+from albert_tf.tokenization.added_pieces import add_pieces
 from albert_tf.tokenization.sentencepiece_tokenizer import is_sentencepiece_model
 
 # Vocabularies know all but a few of the pieces of text in their language.
@@ -36,6 +38,31 @@ def load_tokenizer(
                     "with --spm_model_file instead"
                 ) from error
             raise
+
+
+def with_added_pieces(
+    tokenizer: Tokenizer, path: str | None, config: AlbertConfig, has_begun: bool
+) -> tuple[Tokenizer, AlbertConfig]:
+    """Returns the tokenizer with the words of `--add_pieces`, and the config of a model with these.
+
+    A run that `has_begun` has them in its own vocabulary.
+    """
+    if path is None:
+        return tokenizer, config
+    with name_place("--add_pieces"):
+        grown = add_pieces(tokenizer, path)
+        count = len(grown.former_ids)
+        if count and has_begun:
+            raise InputError(
+                f"{path} has {count} words that are no pieces of {tokenizer.vocabulary_file}, such as "
+                f"{grown.pieces[-1]!r}; expected the words that the run began with"
+            )
+    print(
+        f"--add_pieces={path}: {count} words become pieces, and the vocabulary has {grown.vocab_size}"
+    )
+    if not count:
+        return tokenizer, config
+    return grown, dataclasses.replace(config, vocab_size=grown.vocab_size)
 
 
 def warn_of_unknown(

@@ -39,6 +39,8 @@ class Tokenizer(abc.ABC):
             piece to the one before it.
         ordinary_ids: int32, ascending: ids of the pieces that stand for text, which may replace a masked
             piece at random. No special, control or unknown piece.
+        former_ids: for each piece that `add_pieces` has added, the last ones, the ids of the pieces that
+            its text had before.
     """
 
     file_name: ClassVar[str]
@@ -55,6 +57,7 @@ class Tokenizer(abc.ABC):
     special_ids: tuple[int, ...]
     word_start: np.ndarray
     ordinary_ids: np.ndarray
+    former_ids: tuple[tuple[int, ...], ...] = ()
 
     def __init__(
         self,
@@ -98,6 +101,14 @@ class Tokenizer(abc.ABC):
     def vocab_size(self) -> int:
         """Number of pieces, V."""
         return len(self.pieces)
+
+    @abc.abstractmethod
+    def piece_of(self, word: str) -> str | None:
+        """Returns the piece that stands for a word, in the vocabulary or not; None for other texts."""
+
+    @abc.abstractmethod
+    def with_pieces(self, pieces: Sequence[str]) -> Self:
+        """Returns a tokenizer with more pieces, each of which its text becomes."""
 
     @abc.abstractmethod
     def tokenize(self, text: str) -> list[str]:

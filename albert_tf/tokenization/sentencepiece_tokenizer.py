@@ -5,12 +5,14 @@ that is not normalised in the same way becomes unknown pieces. The rule splits a
 digit and a comma, such as `2010,`, into its digits and the comma.
 """
 
+import copy
 import string
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar, Literal, TypeVar
+from typing import ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 import sentencepiece
+from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf import files
 from albert_tf.errors import InputError
@@ -70,13 +72,16 @@ class AlbertTokenizer(Tokenizer):
         check_type("word_start_rule", word_start_rule, WordStartRule)
         vocabulary = read_unigram(model_file)
         _load_processor(vocabulary, model_file)  # checks it
+        self._starts_word = _WORD_STARTS[word_start_rule]
         vocabulary = _with_accents(vocabulary, model_file, keep_accents)
+        self._use(model_file, lower_case, vocabulary)
+
+    def _use(self, model_file: str, lower_case: bool, vocabulary: bytes) -> None:
         processor = self._processor = _load_processor(vocabulary, model_file)
         pieces = _read_pieces(processor, model_file)
         super().__init__(model_file, lower_case, vocabulary, pieces, SENTENCEPIECE)
         self.keep_accents = keeps_accents(vocabulary)
-        starts_word = _WORD_STARTS[word_start_rule]
-        self.word_start = np.array([starts_word(piece) for piece in self.pieces])
+        self.word_start = np.array([self._starts_word(piece) for piece in self.pieces])
         # Vocabularies of other programs have special pieces that are not marked as such.
         no_text = (self.special_ids.__contains__, processor.is_control, processor.is_unused)
         self.ordinary_ids = np.array(
@@ -86,13 +91,33 @@ class AlbertTokenizer(Tokenizer):
         self._digit_comma_pieces = {
             piece: [*self._split(_strip_comma(piece)), ","]
             for piece in self.pieces
-            if piece.endswith(",") and piece[-2:-1].isdigit()
+            if _ends_in_digit_comma(piece)
         }
         self.digit_comma_splits, self.digit_comma_tails = {}, {}
         for piece, split in self._digit_comma_pieces.items():
             id_ = processor.piece_to_id(piece)
             self.digit_comma_splits[id_] = processor.piece_to_id(split)
             self.digit_comma_tails[id_] = _tails(split)
+
+    def piece_of(self, word: str) -> str | None:
+        """Returns a word with its mark; None for texts that are none, or end in a digit and a comma."""
+        piece = self._processor.normalize(self._normalize(word))
+        is_word = piece.rfind(WORD_MARK) == 0 and len(piece) > 1
+        return piece if is_word and not _ends_in_digit_comma(piece) else None
+
+    def with_pieces(self, pieces: Sequence[str]) -> Self:
+        """Returns a tokenizer with more pieces, each of which its text becomes.
+
+        They have the probability 1, so that no way to split their text is more probable. SentencePiece's
+        own type for them, user-defined pieces, has a lower score than some texts of two pieces.
+        """
+        model = sentencepiece_model_pb2.ModelProto.FromString(self.vocabulary)
+        for piece in pieces:
+            model.pieces.add(piece=piece, score=0.0)
+        model.trainer_spec.vocab_size = len(model.pieces)
+        grown = copy.copy(self)
+        grown._use(self.vocabulary_file, self.lower_case, model.SerializeToString())
+        return grown
 
     def tokenize(self, text: str) -> list[str]:
         """Returns the pieces of a text; an unknown piece is returned as the text that it stands for."""
@@ -192,6 +217,10 @@ def _starts_word_in_original(piece: str) -> bool:
 
 
 _WORD_STARTS = {"original": _starts_word_in_original, "sentencepiece": _has_word_mark}
+
+
+def _ends_in_digit_comma(piece: str) -> bool:
+    return piece.endswith(",") and piece[-2:-1].isdigit()
 
 
 def _strip_comma(piece: str) -> str:

@@ -1,9 +1,10 @@
 """BERT's tokenizer, which ALBERT's Chinese models use: words, then the longest pieces that fit."""
 
+import copy
 import functools
 import re
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -35,7 +36,9 @@ class WordPieceTokenizer(Tokenizer):
     file_name: ClassVar[str] = WORDPIECE_FILE
 
     def __init__(self, vocab_file: str, lower_case: bool = True):
-        vocabulary = read_wordpiece(vocab_file)
+        self._use(vocab_file, lower_case, read_wordpiece(vocab_file))
+
+    def _use(self, vocab_file: str, lower_case: bool, vocabulary: bytes) -> None:
         pieces = pieces_of_lines(vocabulary, vocab_file)
         super().__init__(vocab_file, lower_case, vocabulary, pieces, WORDPIECE)
         self._ids = {piece: id_ for id_, piece in enumerate(pieces) if piece != UNREACHED}
@@ -45,6 +48,19 @@ class WordPieceTokenizer(Tokenizer):
         self.ordinary_ids = np.setdiff1d(
             np.arange(self.vocab_size, dtype=np.int32), self.special_ids
         )
+
+    def piece_of(self, word: str) -> str | None:
+        """Returns a word as it is split; None for texts of several words, or words that are too long."""
+        words = split_words(word, self.lower_case)
+        return words[0] if len(words) == 1 and len(words[0]) <= MAX_WORD_LENGTH else None
+
+    def with_pieces(self, pieces: Sequence[str]) -> Self:
+        """Returns a tokenizer with more pieces, each of which its text becomes."""
+        content = self.vocabulary if self.vocabulary.endswith(b"\n") else self.vocabulary + b"\n"
+        lines = "".join(f"{piece}\n" for piece in pieces).encode()
+        grown = copy.copy(self)
+        grown._use(self.vocabulary_file, self.lower_case, content + lines)
+        return grown
 
     def tokenize(self, text: str) -> list[str]:
         """Returns the pieces of a text; a word that the vocabulary cannot spell is one `[UNK]`."""

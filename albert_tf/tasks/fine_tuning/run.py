@@ -45,7 +45,12 @@ from albert_tf.tasks.output_folder import check_output_dir, write_results
 from albert_tf.tasks.paths import check_addresses
 from albert_tf.tasks.stored_run import StoredRun
 from albert_tf.tasks.training_run import add_init_model, load_config, start_devices
-from albert_tf.tasks.vocabulary import check_vocab_size, check_vocabulary, load_tokenizer
+from albert_tf.tasks.vocabulary import (
+    check_vocab_size,
+    check_vocabulary,
+    load_tokenizer,
+    with_added_pieces,
+)
 from albert_tf.training import (
     Evaluator,
     best_metrics,
@@ -83,6 +88,9 @@ def run(
         options.spm_model_file, options.vocab_file, resolved(options.do_lower_case)
     )
     check_vocab_size(tokenizer, config, resolved(options.albert_config_file))
+    tokenizer, config = with_added_pieces(
+        tokenizer, options.add_pieces, config, has_begun=stored is not None
+    )
     # Otherwise rows that were trained on could be held out.
     dev_options = ("random_seed", "dev_fraction", "dev_file") if options.holds_out else ()
     training_options = ("trainable",) if options.do_train else ()
