@@ -34,9 +34,8 @@ def encoder(library, tmp_path_factory):
     import transformers
 
     folder = tmp_path_factory.mktemp("encoder")
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
-    write_wordpiece(folder / "vocab.txt", pieces)
-    values = tiny_config(vocab_size=len(pieces), max_position_embeddings=24).to_dict()
+    write_wordpiece(folder / "vocab.txt", WORDS)
+    values = tiny_config(vocab_size=5 + len(WORDS), max_position_embeddings=24).to_dict()
     for name in ("embedding_size", "num_hidden_groups", "inner_group_num", "sharing"):
         del values[name]
     torch.manual_seed(1)
