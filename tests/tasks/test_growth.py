@@ -116,11 +116,11 @@ def test_a_fine_tuning_with_more_pieces_and_positions(data, base, words, tmp_pat
     }
     options = make_options(data, out, **values)
     run(options)
-    assert "2 words become pieces, and the vocabulary has 52" in capsys.readouterr().out
+    assert "3 words become pieces, and the vocabulary has 53" in capsys.readouterr().out
     noted = read_own(str(out / "best"))["options"]
     assert (noted["add_pieces"], noted["max_position_embeddings"]) == ("words.txt", 40)
     config = json.loads((out / "best" / "config.json").read_text())
-    assert (config["vocab_size"], config["max_position_embeddings"]) == (52, 40)
+    assert (config["vocab_size"], config["max_position_embeddings"]) == (53, 40)
     loaded = albert_tf.load(out)
     assert loaded.tokenizer.encode("foxglove") == [50]
     loaded.predict(["the foxglove"], ["an oakmoss " * 20])
@@ -154,7 +154,7 @@ def test_a_pre_training_with_more_pieces(base, words, tmp_path):
     )
     pretraining_data.run(data)
     stats = json.loads((tmp_path / "train.stats.json").read_text())
-    assert stats["vocab_size"] == 52
+    assert stats["vocab_size"] == 53
     options = PretrainingOptions(
         input_file=(records,),
         output_dir=str(tmp_path / "out"),
@@ -168,9 +168,10 @@ def test_a_pre_training_with_more_pieces(base, words, tmp_path):
         dropout=0.0,
     )
     pretraining_run.run(options)
-    assert albert_tf.load(tmp_path / "out").tokenizer.pieces[-2:] == ["▁foxglove", "▁oakmoss"]
+    pieces = albert_tf.load(tmp_path / "out").tokenizer.pieces
+    assert pieces[-3:] == ["▁foxglove", "▁oakmoss", "▁fox"]
     pretraining_run.run(dataclasses.replace(options, num_train_steps=3))
-    with refused("made with a vocabulary of 52 pieces, but .* says vocab_size 50"):
+    with refused("made with a vocabulary of 53 pieces, but .* says vocab_size 50"):
         pretraining_run.run(
             dataclasses.replace(options, add_pieces=None, output_dir=str(tmp_path / "new"))
         )
