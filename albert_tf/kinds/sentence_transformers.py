@@ -105,7 +105,7 @@ def _read_prompts(folder: ModelFolder) -> dict[str, Any]:
     prompts, name = values.get("prompts") or {}, values.get("default_prompt_name")
     check_layout(prompts, {}, path, "prompts")
     check_layout([*prompts.values()], [str], path, "prompts")
-    if name is not None and name not in prompts:
+    if name is not None and name not in [*prompts]:
         raise InputError(
             f"{path}: key 'default_prompt_name' is {shown(name)}; expected null or one of "
             f"{', '.join(prompts) or 'the prompts, of which there are none'}"

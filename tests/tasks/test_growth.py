@@ -83,12 +83,12 @@ def test_rows_are_means_and_positions_continued(tmp_path):
         (new.encoder.embedding.word_embeddings, old.encoder.embedding.word_embeddings),
         (new.masked_lm_head.output_bias, old.masked_lm_head.output_bias),
     ):
-        received, expected = np.array(received), np.array(expected)
+        received, expected = np.asarray(received), np.asarray(expected)
         np.testing.assert_array_equal(received[:97], expected)
         np.testing.assert_allclose(received[97], expected[7:10].mean(axis=0), rtol=1e-6)
         np.testing.assert_array_equal(received[98], expected[96])
-    received = np.array(new.encoder.embedding.position_embeddings)
-    expected = np.array(old.encoder.embedding.position_embeddings)
+    received = np.asarray(new.encoder.embedding.position_embeddings)
+    expected = np.asarray(old.encoder.embedding.position_embeddings)
     np.testing.assert_array_equal(received, np.concatenate([expected] * 3)[:150])
     inputs = {"input_ids": np.array([[2, 5, 6, 3]], np.int32)}
     states = [model.encoder(inputs)["sequence_output"] for model in (old, new)]
@@ -133,7 +133,8 @@ def test_a_fine_tuning_with_more_pieces_and_positions(data, base, words, tmp_pat
     (tmp_path / "words.txt").write_text("bluebell\n")
     with refused("--add_pieces: .*words.txt has 1 words that are no pieces of .*'▁bluebell'"):
         run(more)
-    run(dataclasses.replace(more, do_train=False, do_eval=True, add_pieces=None))
+    evaluated = {"do_train": False, "do_eval": True, "init_checkpoint": None, "add_pieces": None}
+    run(dataclasses.replace(more, **evaluated))
     with refused("--max_position_embeddings=20: .*has 24; expected at least as many"):
         run(dataclasses.replace(more, output_dir=str(tmp_path / "new"), max_position_embeddings=20))
 
