@@ -27,7 +27,12 @@ from albert_tf.options import select
 from albert_tf.options.resolution import Resolution, resolved
 from albert_tf.tasks.pretraining_options import PretrainingOptions
 from albert_tf.tasks.training_options import PAPER_LENGTH, PAPER_PREDICTIONS
-from albert_tf.tasks.vocabulary import check_vocab_size, load_tokenizer, with_added_pieces
+from albert_tf.tasks.vocabulary import (
+    check_vocab_size,
+    grown_config,
+    load_tokenizer,
+    with_added_pieces,
+)
 from albert_tf.tokenization import Tokenizer
 
 _FLAGS = ("input_file", "eval_input_file")
@@ -63,12 +68,12 @@ def record_sizes(values: Resolution[PretrainingOptions], config: AlbertConfig) -
 
 
 def open_records(
-    options: PretrainingOptions, config: AlbertConfig, has_begun: bool
-) -> tuple[dict[str, Records], Tokenizer | None, AlbertConfig]:
+    options: PretrainingOptions, config: AlbertConfig, has_begun: bool = False
+) -> tuple[dict[str, Records], Tokenizer | None]:
     """Finds and checks the files of both flags, and detects whether their records have masks.
 
-    Returns the records by flag; the tokenizer that made them, None if its vocabulary is not known; and
-    the config of a model with the pieces of `--add_pieces`, which a run that `has_begun` has already.
+    Returns the records by flag, and the tokenizer that made them; None if its vocabulary is not known. It
+    has the pieces of `--add_pieces`, which the vocabulary of a run that `has_begun` has already.
     """
     paths, stats = {}, {}
     for flag in _FLAGS:
@@ -81,7 +86,8 @@ def open_records(
     tokenizer = _load_tokenizer(options, all_stats)
     if tokenizer is not None:
         check_vocab_size(tokenizer, config, resolved(options.albert_config_file))
-        tokenizer, config = with_added_pieces(tokenizer, options.add_pieces, config, has_begun)
+        tokenizer = with_added_pieces(tokenizer, options.add_pieces, has_begun)
+        config = grown_config(config, tokenizer)
     elif options.add_pieces:
         raise InputError(
             f"--add_pieces={options.add_pieces}: expected --spm_model_file or --vocab_file, as the "
@@ -90,7 +96,7 @@ def open_records(
     _check_stats(stats, tokenizer, options, config)
     known = _known_counts(options, all_stats)
     records = {flag: _open(options, config, flag, paths[flag], known, tokenizer) for flag in _FLAGS}
-    return records, tokenizer, config
+    return records, tokenizer
 
 
 def _open(

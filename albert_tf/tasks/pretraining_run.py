@@ -63,6 +63,7 @@ from albert_tf.tasks.training_run import (
     warn_of_large_batch,
     with_dropout,
 )
+from albert_tf.tasks.vocabulary import grown_config
 from albert_tf.tokenization import Tokenizer
 
 # Entropies of fewer predictions are too low, because rare pieces are missing.
@@ -96,7 +97,8 @@ def run(options: PretrainingOptions) -> dict[str, float]:
     options = values.options()
     objective_options = tuple(field.name for field in dataclasses.fields(ObjectiveOptions))
     check_output_dir(values, config, stored, fixed_options=objective_options)
-    records, tokenizer, config = open_records(options, config, has_begun=stored is not None)
+    records, tokenizer = open_records(options, config, has_begun=stored is not None)
+    config = grown_config(config, tokenizer)
     fingerprints = {name: each.fingerprint for name, each in records.items()}
     if stored and options.do_train:
         warn_of_other_data(values, stored, data_options=_DATA_OPTIONS, fingerprints=fingerprints)

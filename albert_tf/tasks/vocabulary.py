@@ -40,15 +40,20 @@ def load_tokenizer(
             raise
 
 
-def with_added_pieces(
-    tokenizer: Tokenizer, path: str | None, config: AlbertConfig, has_begun: bool
-) -> tuple[Tokenizer, AlbertConfig]:
-    """Returns the tokenizer with the words of `--add_pieces`, and the config of a model with these.
+def grown_config(config: AlbertConfig, tokenizer: Tokenizer | None) -> AlbertConfig:
+    """Returns the config of a model that has the pieces that a tokenizer has added, too."""
+    if tokenizer is None or not tokenizer.former_ids:
+        return config
+    return dataclasses.replace(config, vocab_size=tokenizer.vocab_size)
+
+
+def with_added_pieces(tokenizer: Tokenizer, path: str | None, has_begun: bool) -> Tokenizer:
+    """Returns the tokenizer with the words of `--add_pieces` as pieces.
 
     A run that `has_begun` has them in its own vocabulary.
     """
     if path is None:
-        return tokenizer, config
+        return tokenizer
     with name_place("--add_pieces"):
         grown = add_pieces(tokenizer, path)
         count = len(grown.former_ids)
@@ -60,9 +65,7 @@ def with_added_pieces(
     print(
         f"--add_pieces={path}: {count} words become pieces, and the vocabulary has {grown.vocab_size}"
     )
-    if not count:
-        return tokenizer, config
-    return grown, dataclasses.replace(config, vocab_size=grown.vocab_size)
+    return grown
 
 
 def warn_of_unknown(

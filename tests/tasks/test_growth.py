@@ -18,6 +18,7 @@ from albert_tf.tasks.pretraining_data_options import PretrainingDataOptions
 from albert_tf.tasks.pretraining_options import PretrainingOptions
 from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer
 from albert_tf.tokenization.added_pieces import add_pieces
+from albert_tf.tokenization.hugging_face_tokenizer import hugging_face_files
 from albert_tf.tokenization.in_graph import make_graph_tokenizer
 from tests.helpers import refused, tiny_config, write_wordpiece
 from tests.tasks.animals import OTHERS, make_options, pair_files
@@ -58,6 +59,20 @@ def test_words_become_pieces(tokenizer, words):
     assert grown.encode("the old cat") == tokenizer.encode("the old cat")
     assert make_graph_tokenizer(grown)(TEXTS).to_list() == grown.encode_batch(TEXTS)
     assert add_pieces(grown, words) is grown
+
+
+def test_tokenizer_json_has_them(tokenizer, words):
+    tokenizers = pytest.importorskip("tokenizers", reason="needs the group parity: tokenizers")
+    grown = add_pieces(tokenizer, words)
+    content = hugging_face_files(grown, 64)["tokenizer.json"].decode()
+    theirs = tokenizers.Tokenizer.from_str(content)
+    encoded = theirs.encode_batch(TEXTS, add_special_tokens=False)
+    assert [one.ids for one in encoded] == grown.encode_batch(TEXTS)
+
+
+def test_a_missing_file_is_one_line(tokenizer, tmp_path):
+    with refused(r"none\.txt"):
+        add_pieces(tokenizer, str(tmp_path / "none.txt"))
 
 
 @pytest.mark.parametrize("line", ["two words", "12,", "##", "[MASK]"])

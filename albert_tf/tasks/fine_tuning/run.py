@@ -48,6 +48,7 @@ from albert_tf.tasks.training_run import add_init_model, load_config, start_devi
 from albert_tf.tasks.vocabulary import (
     check_vocab_size,
     check_vocabulary,
+    grown_config,
     load_tokenizer,
     with_added_pieces,
 )
@@ -88,9 +89,8 @@ def run(
         options.spm_model_file, options.vocab_file, resolved(options.do_lower_case)
     )
     check_vocab_size(tokenizer, config, resolved(options.albert_config_file))
-    tokenizer, config = with_added_pieces(
-        tokenizer, options.add_pieces, config, has_begun=stored is not None
-    )
+    tokenizer = with_added_pieces(tokenizer, options.add_pieces, has_begun=stored is not None)
+    config = grown_config(config, tokenizer)
     # Otherwise rows that were trained on could be held out.
     dev_options = ("random_seed", "dev_fraction", "dev_file") if options.holds_out else ()
     training_options = ("trainable",) if options.do_train else ()
