@@ -57,7 +57,7 @@ class TrainingOptions(DepthOptions, VocabularyOptions, PieceOptions, LoopOptions
     )
     max_position_embeddings: int | None = option(
         "Number of positions of the model, which may be more than --init_checkpoint has: the rows of "
-        "their embeddings begin as its first ones, again and again. Default: the config's.",
+        "their embeddings continue the path of its own. Default: the config's.",
         None,
         least=5,
     )

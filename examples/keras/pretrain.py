@@ -18,7 +18,6 @@ only their rows of the table are trained, with records of 512 tokens:
 
 import argparse
 import glob
-import itertools
 import pathlib
 
 import keras
@@ -27,6 +26,7 @@ import tensorflow as tf
 from keras import ops
 
 import albert_tf
+from albert_tf.checkpoints.growth import continue_positions
 from albert_tf.checkpoints.stored_model import StoredModel
 from albert_tf.conversion import save_model
 from albert_tf.data.records import pretraining_record
@@ -86,29 +86,11 @@ model = albert_tf.AlbertPretrainer(encoder, dtype="mixed_bfloat16")
 albert_tf.load_checkpoint(model, arguments.model).check_complete()
 
 
-def continue_path(rows, dimensions=13):
-    """Yields rows that follow others, by a rotation in the few dimensions that positions move in.
-
-    `rows` are of shape (n, E). The rotation is the one that best maps each row to the next (orthogonal
-    Procrustes). The first new row follows row n - 1. Rows are of shape (E,), without end.
-    """
-    center = rows.mean(axis=0)
-    axes = np.linalg.svd(rows - center, full_matrices=False)[2][:dimensions]
-    path = (rows - center) @ axes.T
-    left, _, right = np.linalg.svd(path[:-1].T @ path[1:])
-    place = path[-1]
-    while True:
-        place = place @ left @ right
-        yield center + place @ axes
-
-
 optimizer = Lamb
 if trained := arguments.trained_positions:
     table = next(weight for weight in model.weights if weight.path.endswith("position_embeddings"))
     first = table.numpy()[:trained]
-    # The first rows and the last few, where hardly more than [CLS] and [SEP] stand, leave the path.
-    path = itertools.islice(continue_path(first[2:-8]), 8, table.shape[0] + 8 - trained)
-    table.assign(np.concatenate([first, [*path]]))
+    table.assign(np.concatenate([first, continue_positions(first, table.shape[0] - trained)]))
     for weight in model.weights:
         weight.trainable = weight is table
     table.constraint = lambda rows: ops.concatenate([first, rows[trained:]])

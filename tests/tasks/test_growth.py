@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import albert_tf
-from albert_tf.checkpoints.growth import Growth
+from albert_tf.checkpoints.growth import Growth, continue_positions
 from albert_tf.checkpoints.loading import load_checkpoint
 from albert_tf.conversion import save_model
 from albert_tf.model_folder import read_own
@@ -104,10 +104,27 @@ def test_rows_are_means_and_positions_continued(tmp_path):
         np.testing.assert_array_equal(received[98], expected[96])
     received = np.asarray(new.encoder.embedding.position_embeddings)
     expected = np.asarray(old.encoder.embedding.position_embeddings)
-    np.testing.assert_array_equal(received, np.concatenate([expected] * 3)[:150])
+    np.testing.assert_array_equal(received[: len(expected)], expected)
+    np.testing.assert_array_equal(received[len(expected) :], continue_positions(expected, 86))
     inputs = {"input_ids": np.array([[2, 5, 6, 3]], np.int32)}
     states = [model.encoder(inputs)["sequence_output"] for model in (old, new)]
     np.testing.assert_allclose(*states, rtol=0, atol=1e-6)
+
+
+def test_a_path_of_positions_is_continued():
+    rng = np.random.default_rng(0)
+    # A rotation in six dimensions, whose trained part without the ends is a whole period.
+    angles = np.outer(np.arange(164), 2 * np.pi * np.array([1, 3, 5]) / 54)
+    axes = np.linalg.qr(rng.normal(size=(16, 6)))[0].T
+    path = 3 + np.concatenate([np.cos(angles), np.sin(angles)], axis=1) @ axes
+    known = path[:64].astype(np.float32)
+    known[:2] = known[-8:] = 0  # rows off the path
+    received = continue_positions(known, 100)
+    assert received.dtype == np.float32
+    np.testing.assert_allclose(received, path[64:], rtol=0, atol=1e-4)
+    for count in (1, 2, 12):
+        assert np.isfinite(continue_positions(known[:count], 3)).all()
+    assert continue_positions(known, 0).shape == (0, 16)
 
 
 @pytest.fixture
