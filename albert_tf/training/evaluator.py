@@ -97,7 +97,7 @@ class Evaluator:
         distributed = self._distribute(batches)
         step = self._compile(self._prediction_step, distributed.element_spec)
         for batch in distributed:
-            yield tf.nest.map_structure(lambda output: output.numpy(), step(batch))
+            yield as_arrays(step(batch))
 
     def predict_batch(
         self, batch: Mapping[str, np.ndarray], signature: Mapping[str, tf.TensorSpec]
@@ -108,8 +108,7 @@ class Evaluator:
         is the specification of a dataset of such batches, which share the graph.
         """
         step = self._compile(self._prediction_step, signature)
-        outputs = step(tf.nest.map_structure(tf.constant, dict(batch)))
-        return tf.nest.map_structure(lambda output: output.numpy(), outputs)
+        return as_arrays(step(tf.nest.map_structure(tf.constant, dict(batch))))
 
     def _prediction_step(self, batch: Batch) -> Any:
         predict = functools.partial(self._call_model, training=False)
@@ -175,6 +174,11 @@ class Evaluator:
             # No step branches on a tensor's value, so there is nothing for AutoGraph to convert.
             self._graphs[key] = tf.function(step, input_signature=[spec], autograph=False)
         return self._graphs[key]
+
+
+def as_arrays(outputs: Any) -> Any:
+    """Returns a model's outputs as NumPy arrays, in their structure."""
+    return tf.nest.map_structure(lambda output: output.numpy(), outputs)
 
 
 def _part(rows: tf.Tensor, number: tf.Tensor, count: int) -> tf.Tensor:

@@ -36,6 +36,7 @@ from albert_tf.tasks.training_options import fixed_length
 from albert_tf.tasks.vocabulary import warn_of_unknown, warn_of_unknown_text
 from albert_tf.tokenization import Tokenizer
 from albert_tf.training import Evaluator
+from albert_tf.training.evaluator import as_arrays
 
 STANDARD_INPUT = "-"
 
@@ -78,8 +79,7 @@ def predict(
         outputs = evaluator.model(
             {**batch, "segment_ids": tf.zeros(shape, tf.int32)}, training=False
         )
-        outputs = tf.nest.map_structure(lambda output: output.numpy(), outputs)
-        return kind.decode(examples, features, [(np.arange(0), outputs)])
+        return kind.decode(examples, features, [(np.arange(0), as_arrays(outputs))])
     if not len(features):
         return kind.decode(examples, features, ())
     # With labels, some heads would also compute what only the loss reads.

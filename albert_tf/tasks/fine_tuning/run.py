@@ -91,11 +91,7 @@ def run(
     check_vocab_size(tokenizer, config, resolved(options.albert_config_file))
     tokenizer = with_added_pieces(tokenizer, options.add_pieces, has_begun=stored is not None)
     config = grown_config(config, tokenizer)
-    # Otherwise rows that were trained on could be held out.
-    dev_options = ("random_seed", "dev_fraction", "dev_file") if options.holds_out else ()
-    training_options = ("trainable",) if options.do_train else ()
-    fixed_options = ("do_lower_case", *training_options, *dev_options)
-    check_output_dir(values, config, stored, fixed_options)
+    check_output_dir(values, config, stored, _fixed_options(options))
     if stored:
         with name_place(f"--output_dir={options.output_dir}"):
             check_vocabulary(stored.model.folder, tokenizer)
@@ -127,6 +123,14 @@ def run(
         else:
             evaluator = make_evaluator(options, config, data.kind)
         return _TrainedRun(options, data, evaluator).run()
+
+
+def _fixed_options(options: FineTuningOptions) -> tuple[str, ...]:
+    """Returns the options that cannot change when a run resumes."""
+    # Otherwise rows that were trained on could be held out.
+    dev_options = ("random_seed", "dev_fraction", "dev_file") if options.holds_out else ()
+    training_options = ("trainable",) if options.do_train else ()
+    return ("do_lower_case", *training_options, *dev_options)
 
 
 class _TrainedRun:

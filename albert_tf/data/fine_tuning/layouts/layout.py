@@ -5,7 +5,7 @@ say how a row counts.
 """
 
 import dataclasses
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from albert_tf.data.fine_tuning.cells import is_missing
@@ -36,14 +36,19 @@ class Layout(NamedTuple):
 
 def cells(table: "Table", column: str) -> list[Any]:
     """Returns the cells of a column, None for none; lists and objects also where they are text."""
-    position = table.columns.index(column)
-    values = (read_written(row[position]) for row in table.rows)
-    return [None if value == "" or is_missing(value) else value for value in values]
+    return list(_read_cells(table, column))
 
 
 def first_cell(table: "Table", column: str) -> Any:
     """Returns the first cell of a column that is not empty; None if all are."""
-    return next((cell for cell in cells(table, column) if cell is not None), None)
+    return next((cell for cell in _read_cells(table, column) if cell is not None), None)
+
+
+def _read_cells(table: "Table", column: str) -> Iterator[Any]:
+    position = table.columns.index(column)
+    for row in table.rows:
+        value = read_written(row[position])
+        yield None if value == "" or is_missing(value) else value
 
 
 def replace_columns(
