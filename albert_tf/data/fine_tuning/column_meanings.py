@@ -117,7 +117,7 @@ def leave_out_rows(table: Table) -> Table:
     kept, reasons = [True] * len(table.rows), []
     columns = list(table.columns)
     for position, column in enumerate(table.columns):
-        meaning = _find_meaning(column)
+        meaning = find_meaning(column)
         if meaning is None or not meaning.keeps or column in named:
             continue
         values = _values(table, position)
@@ -173,7 +173,7 @@ def account_for_columns(
 
 
 def _refuse_meaning(table: Table, column: str, are_pairs: bool) -> None:
-    meaning = _find_meaning(column)
+    meaning = find_meaning(column)
     if meaning is None or (meaning.of_pairs and not are_pairs):
         return
     values = {*_values(table, table.columns.index(column))}
@@ -188,7 +188,8 @@ def _refuse_meaning(table: Table, column: str, are_pairs: bool) -> None:
     )
 
 
-def _find_meaning(column: str) -> Meaning | None:
+def find_meaning(column: str) -> Meaning | None:
+    """Returns what a column says of its rows by its name; None for other names."""
     name = re.sub(r"[\W_]+", "_", _WORD_START.sub("_", column)).strip("_").lower()
     names = {name, _NUMBER.sub("", name)}
     return next((meaning for meaning in MEANINGS if names & {*meaning.names}), None)

@@ -1,12 +1,14 @@
 """Finds the columns of texts and labels in the user's own tables, by their usual names."""
 
 import dataclasses
+import re
 import string
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from albert_tf.data.fine_tuning.cells import truth_of
+from albert_tf.data.fine_tuning.column_meanings import find_meaning
 from albert_tf.data.fine_tuning.column_names import (
     CHOICE_PREFIX,
     LABEL_PREFIX,
@@ -14,6 +16,7 @@ from albert_tf.data.fine_tuning.column_names import (
     SPANS,
     TEXTS,
     split_names,
+    usual_columns,
 )
 from albert_tf.data.fine_tuning.examples import Columns, label_name, quote_names
 from albert_tf.data.fine_tuning.tables import Table
@@ -41,6 +44,8 @@ _QUESTIONS = (
     ("context", "question"),
 )
 _LISTS = (*SPANS, "tokens", "words", "answers")
+# Names in lower case of columns that number the rows, which pandas names `Unnamed: 0`.
+_IDS = re.compile(r"(.*[\W_])?(id|idx|guid|uuid)|index|unnamed: \d+")
 
 
 def find_columns(
@@ -78,10 +83,10 @@ def hide_labels(table: Table) -> Table:
     texts = (names.text_column, names.text_pair_column)
     named = {names.label_column, *split_names(names.label_columns or "", table.columns)}
 
+    named |= {*flag_columns(table)}
+
     def is_label(column: str) -> bool:
-        name = column.lower()
-        is_usual = name in (*LABELS, *SPANS) or name.startswith(LABEL_PREFIX)
-        return column not in texts and (is_usual or column in named)
+        return column not in texts and (_is_usual_label(column) or column in named)
 
     columns = tuple("" if is_label(column) else column for column in table.columns)
     return without_label_names(dataclasses.replace(table, columns=columns))
@@ -157,6 +162,40 @@ def usual_label_columns(table: Table) -> list[str]:
     return [column for column in table.columns if column.lower().startswith(LABEL_PREFIX)]
 
 
+def flag_columns(table: Table) -> list[str]:
+    """Returns the columns of 0 and 1 if they can only be labels, of which a row may have any number.
+
+    So they are if all else is one text and ids, there are two of them or more, and no name says how a row
+    counts. Otherwise none are returned.
+    """
+    names = table.names
+    named = (names.text_column, names.text_pair_column)
+    texts = [column for column in named if column] or usual_columns(table.columns, TEXTS)
+    others = [
+        column
+        for column in visible(table)
+        if column not in texts and not _IDS.fullmatch(column.lower())
+    ]
+    is_clear = len(texts) == 1 and len(others) > 1
+    if not is_clear or any(_is_usual_label(name) or find_meaning(name) for name in others):
+        return []
+    return others if _hold_flags(table, others) == others else []
+
+
+def _hold_flags(table: Table, columns: Collection[str]) -> list[str]:
+    """Returns those of some columns that hold 0 and 1 only."""
+    return [
+        column
+        for place, column in enumerate(table.columns)
+        if column in columns and all(truth_of(row[place]) is not None for row in table.rows)
+    ]
+
+
+def _is_usual_label(column: str) -> bool:
+    name = column.lower()
+    return name in (*LABELS, *SPANS) or name.startswith(LABEL_PREFIX)
+
+
 def _find_texts(table: Table, pairs: Sequence[tuple[str, str]]) -> tuple[str, str | None]:
     names = table.names
     if names.text_column:
@@ -209,11 +248,7 @@ def find_label(table: Table, optional: bool) -> str | None:
 
 def _advise_columns(table: Table) -> str:
     """Returns how the columns of 0 and 1 of a table are read, if it has several; otherwise nothing."""
-    flags = [
-        column
-        for place, column in enumerate(table.columns)
-        if column and all(truth_of(row[place]) is not None for row in table.rows)
-    ]
+    flags = _hold_flags(table, visible(table))
     if len(flags) < 2:
         return ""
     return f"; --label_columns={','.join(flags)} reads columns of 0 and 1 as sets of labels"

@@ -11,6 +11,7 @@ from albert_tf.data.fine_tuning.cells import LABEL_SEPARATOR, truth_of
 from albert_tf.data.fine_tuning.column_names import LABEL_PREFIX, split_names
 from albert_tf.data.fine_tuning.columns import (
     find_label,
+    flag_columns,
     has_label,
     usual_label_columns,
     visible,
@@ -24,8 +25,8 @@ from albert_tf.errors import InputError
 def find_label_names(table: Table) -> tuple[str, ...]:
     """Returns the names of the labels if a row may have any number of them; () if it has one label.
 
-    They are the columns that the user names, those of the columns `label_<name>`, or places in vectors of
-    0 and 1.
+    They are the columns that the user names, those of the columns `label_<name>`, columns of 0 and 1 that
+    can be nothing else, or places in vectors of 0 and 1.
     """
     if table.names.label_columns is not None:
         prefix, names = "", _named_columns(table)
@@ -35,8 +36,8 @@ def find_label_names(table: Table) -> tuple[str, ...]:
             return ()
         return tuple(str(place) for place in range(len(vectors[0])))
     else:
-        prefix = LABEL_PREFIX
-        names = tuple(column[len(prefix) :] for column in usual_label_columns(table))
+        prefix = LABEL_PREFIX if usual_label_columns(table) else ""
+        names = tuple(column[len(prefix) :] for column in _usual_flags(table))
     for name in names:
         if not name or LABEL_SEPARATOR in name or names.count(name) > 1:
             raise InputError(
@@ -44,6 +45,11 @@ def find_label_names(table: Table) -> tuple[str, ...]:
                 f"without {LABEL_SEPARATOR}"
             )
     return names
+
+
+def _usual_flags(table: Table) -> list[str]:
+    """Returns the columns of labels that no flag names."""
+    return usual_label_columns(table) or flag_columns(table)
 
 
 def _named_columns(table: Table) -> tuple[str, ...]:
@@ -88,7 +94,7 @@ def join_labels(table: Table, names: Sequence[str], optional: bool) -> Table:
     if given is None and has_label(table):
         vectors, columns = _read_vectors(table), [find_label(table, optional=False)]
     elif given is None:
-        columns = usual_label_columns(table)
+        columns = _usual_flags(table)
     if vectors is None and set(found) != set(names):
         raise InputError(
             f"{table.name}: received columns of the labels {', '.join(found)}; expected "

@@ -1,10 +1,12 @@
 """Sets of labels are the same, whatever a table has them in; what is nearly a set is refused."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from albert_tf.data.fine_tuning.column_names import ColumnNames
+from albert_tf.data.fine_tuning.column_meanings import MEANINGS
+from albert_tf.data.fine_tuning.column_names import LABELS as LABEL_NAMES
+from albert_tf.data.fine_tuning.column_names import SPANS, TEXTS, ColumnNames
 from albert_tf.data.fine_tuning.columns import hide_labels
 from albert_tf.data.fine_tuning.opened_tables import named_columns
 from albert_tf.data.fine_tuning.tables import Table
@@ -23,6 +25,9 @@ def in_layout(layout, sets, labels=LABELS):
     if layout == "named columns":
         rows = [{"comment_text": text, **row} for text, row in zip(texts, flags, strict=True)]
         return rows, ColumnNames(label_columns=",".join(labels))
+    if layout == "only columns of 0 and 1":
+        rows = [{"id": f"{number}", "comment_text": text} for number, text in enumerate(texts)]
+        return [{**row, **flag} for row, flag in zip(rows, flags, strict=True)], ColumnNames()
     if layout == "columns":
         rows = [
             {"text": text, **{f"label_{name}": value for name, value in row.items()}}
@@ -51,7 +56,15 @@ SETS = st.lists(st.lists(st.sampled_from(LABELS), unique=True, min_size=1), min_
 def test_the_same_sets_are_the_same_examples(tmp_path_factory, sets):
     folder = tmp_path_factory.mktemp("rows")
     expected = [(f"text {number}", {*names}) for number, names in enumerate(sets)]
-    for layout in ("named columns", "columns", "lists", "separator", "spaced"):
+    layouts = (
+        "named columns",
+        "only columns of 0 and 1",
+        "columns",
+        "lists",
+        "separator",
+        "spaced",
+    )
+    for layout in layouts:
         rows, names = in_layout(layout, sets)
         for form in FORMS:
             source = in_form(form, rows, folder)
@@ -68,6 +81,63 @@ def test_rows_may_have_no_label_in_columns(capsys):
     assert said.endswith(
         "train: reads 'comment_text' as the text, 'toxic, severe toxic, threat' as the label\n"
     )
+
+
+NAMES = st.text(st.characters(codec="ascii", categories=["L"]), min_size=3, max_size=9)
+MEANT = {name for meaning in MEANINGS for name in meaning.names}
+USUAL = {*LABEL_NAMES, *SPANS, *TEXTS, *MEANT, "idx", "guid", "uuid", "index"}
+
+
+@settings(deadline=None, derandomize=True, max_examples=60)
+@given(data=st.data())
+def test_columns_of_0_and_1_are_labels_if_they_can_be_nothing_else(data, tmp_path_factory):
+    names = data.draw(st.lists(NAMES, min_size=2, max_size=5, unique_by=str.lower))
+    assume(not {*map(str.lower, names)} & USUAL)
+    flag = st.sampled_from(data.draw(st.sampled_from([(0, 1), (True, False), (0.0, 1.0)])))
+    text = data.draw(st.sampled_from(["text", "comment_text", "Tweet", "review"]))
+    ids = data.draw(st.sampled_from([[], ["id"], ["video-id"], ["Unnamed: 0"], ["comment_id"]]))
+    columns = data.draw(st.permutations([text, *ids, *names]))
+    cells = {**dict.fromkeys(names, flag), **{name: st.integers(0, 1) for name in ids}}
+    cells[text] = st.sampled_from(["a fine day", "0 of 1"])
+    rows = [{name: data.draw(cells[name]) for name in columns} for _ in range(3)]
+    source = in_form(data.draw(st.sampled_from(FORMS)), rows, tmp_path_factory.mktemp("rows"))
+    expected = [(row[text], {name for name in names if row[name]} or {""}) for row in rows]
+    assert read(source, ColumnNames()) == expected
+    # The table may also have what makes its columns ambiguous: it is refused, and told how to read it.
+    name, cell = data.draw(
+        st.sampled_from([("notes", "x"), ("notes", 2), ("notes", None), ("sentence", "a b")])
+    )
+    with refused("may all be the text; --text_col" if name == "sentence" else "--label_columns="):
+        read([*rows[:-1], {**rows[-1], name: cell}], ColumnNames())
+    if len(names) == 2:  # a single one is none
+        with refused("no column of labels, but"):
+            read(
+                [{key: row[key] for key in columns if key != names[0]} for row in rows],
+                ColumnNames(),
+            )
+
+
+def test_one_line_says_which_columns_of_0_and_1_are_labels(capsys):
+    rows, names = in_layout("only columns of 0 and 1", [["toxic"], [], LABELS])
+    assert recognise(Table.read(rows), "classification").labels == LABELS
+    kind = MultiLabel(labels=LABELS)
+    assert [labels for _, labels in read(rows, names, kind)] == [{"toxic"}, {""}, {*LABELS}]
+    said = capsys.readouterr().err
+    assert said == (
+        "train: reads 'comment_text' as the text, 'toxic, severe toxic, threat' as the label; not read: "
+        "'id'\n"
+    )
+    table = hide_labels(open_source(kind, rows, "test", names))
+    assert [example.label for example in kind.read(table, "test")] == [None] * 3
+    with refused(
+        "^dev: received columns of the labels toxic, threat; expected toxic, severe toxic,"
+    ):
+        read([{"text": "a", "toxic": 1, "threat": 0}], names, kind, "dev")
+    # A column whose name says how a row counts is no label unless it is named.
+    with refused(
+        "^train: no column of labels, but 'id', 'comment_text', .* --label_columns=toxic,"
+    ):
+        read([{**row, "is_test": 0} for row in rows], names)
 
 
 def test_columns_that_say_how_a_row_counts_may_be_labels():
@@ -124,7 +194,11 @@ def test_a_test_set_may_lack_the_columns(capsys):
             {"toxic": -1},
             r"train\[1\]: toxic is '-1'; expected 0 or",
         ),
-        ({}, {}, "--label_column; --label_columns=toxic,threat reads columns of 0 and 1 as sets"),
+        (
+            {},
+            {"tags": ""},
+            "--label_column; --label_columns=toxic,threat reads columns of 0 and 1 as sets",
+        ),
         (
             {"label_column": "tags", "label_separator": ""},
             {},
