@@ -1,31 +1,38 @@
-"""Embeddings of texts, trained on pairs of texts that belong together and evaluated by cosines."""
+"""Embeddings of texts, trained on pairs or triplets of texts and evaluated by the cosines of pairs."""
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.data.fine_tuning.columns import find_columns, has_label
-from albert_tf.data.fine_tuning.examples import Example, ScoreRange, make_examples
+from albert_tf.data.fine_tuning.cells import is_missing
+from albert_tf.data.fine_tuning.columns import find_columns, find_negative
+from albert_tf.data.fine_tuning.examples import Columns, Example, ScoreRange, make_examples
 from albert_tf.data.fine_tuning.features import (
     Features,
-    PairFeatures,
     encode_examples,
-    encode_pairs,
+    encode_tuples,
     label_ids,
 )
 from albert_tf.data.fine_tuning.opened_tables import account_for_texts, open_table
+from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.errors import InputError
 from albert_tf.evaluation.metrics import compute_metrics
 from albert_tf.kinds.given_texts import check_fields, rows_of
 from albert_tf.kinds.kind import Quality
 from albert_tf.kinds.registry import register
 from albert_tf.kinds.text_kind import TextKind
-from albert_tf.losses import ContrastiveLoss
+from albert_tf.losses import ContrastiveLoss, CosentLoss
 from albert_tf.models import AlbertEmbedder
 from albert_tf.options.kinds import EmbeddingFlags
+
+# What the rows of a training set are: pairs that belong together, pairs with scores, or pairs that belong
+# together with a text that does not.
+Rows = Literal["pairs", "scored_pairs", "triplets"]
+
+_LEAST_LENGTH = 1e-12  # that embeddings are divided by, as in `keras.ops.normalize`
 
 
 @register
@@ -34,7 +41,7 @@ class Embedding(EmbeddingFlags, TextKind):
     """Texts whose embeddings have a high cosine if they belong together.
 
     Predictions are embeddings, float32 (n, 1, H) of single texts or (n, 2, H) of pairs, whose score is
-    the cosine.
+    the cosine. What the model learns depends on the rows of the training set, see `loss`.
     """
 
     name: ClassVar = "embedding"
@@ -42,9 +49,10 @@ class Embedding(EmbeddingFlags, TextKind):
     output_name: ClassVar = "embedding"
     fixed_options: ClassVar = ("pooling",)
     least_micro_batch: ClassVar = 2  # The negatives of a pair are the others.
-    can_hold_out: ClassVar = False  # Pairs that belong together cannot be evaluated.
+    can_hold_out: ClassVar = None  # Only pairs with scores can be evaluated.
 
     metrics: tuple[str, ...] = ("spearman", "pearson")
+    rows: Rows = "pairs"  # of the training set
     normalize: bool = True  # to length 1, as in training
     prompt: str = ""  # what is put before each text
     prompts: tuple[tuple[str, str], ...] = ()  # the names of prompts, and the prompts
@@ -67,37 +75,61 @@ class Embedding(EmbeddingFlags, TextKind):
         return ScoreRange()
 
     def read(self, source: Any, split: str) -> list[Example]:
-        """Reads rows with two texts and, but for training, a score as the label.
+        """Reads rows with two texts and a score as the label.
 
-        The pairs of a training set belong together. A test set may lack scores.
+        The pairs of a training set without scores belong together; each may have a negative, a text that
+        does not belong to the first. A test set may lack scores.
         """
         table = open_table(source, split)
-        if split == "train" and has_label(table):
-            raise InputError(
-                f"{table.name}: has a column of labels; expected pairs of texts that all belong together"
-            )
         columns = find_columns(table, may_lack_label=split != "dev")
         if columns.text_b is None:
             raise InputError(
                 f"{table.name}: has the text in '{columns.text_a}'; expected pairs of texts, such as "
                 "text_a and text_b"
             )
+        negative = None if split == "test" else find_negative(table, columns)
+        if negative is not None and columns.label is not None:
+            raise InputError(
+                f"{table.name}: has scores in '{columns.label}' and negatives in '{negative}'; expected "
+                f"one of them, or --ignore_columns={negative}"
+            )
+        columns = dataclasses.replace(columns, negative=negative)
         account_for_texts(table, split, columns, are_pairs=True)
         examples = make_examples(table, columns, split, self.accepted_labels)
-        for number, example in zip(table.numbers, examples, strict=True):
-            if not (example.text_b or "").strip():
-                raise InputError(f"{table.place(number)}: {columns.text_b} is empty")
+        _check_not_empty(table, columns)
         return examples
 
     def fit_labels(self, examples: Sequence[Example], path: str) -> Self:
-        """Returns the kind itself: there are no labels."""
-        return self
+        """Returns the kind with what the rows of the training set are."""
+        first = examples[0]
+        if first.label is not None and (fault := self._fault_of_scores(path, examples)):
+            raise InputError(f"{fault}, or --ignore_columns for pairs that belong together")
+        rows: Rows = "pairs" if first.label is None else "scored_pairs"
+        return dataclasses.replace(self, rows=rows if first.negative is None else "triplets")
 
-    def make_examples(  # type: ignore[override]  # the arguments of `predict` have names
-        self, texts: Sequence[str]
+    def find_faults(self, path, split, examples, features) -> list[str]:
+        """Returns a line if the scores of a dev set are all alike."""
+        fault = self._fault_of_scores(path, examples) if split == "dev" else ""
+        return [fault] if fault else []
+
+    def _fault_of_scores(self, path: str, examples: Sequence[Example]) -> str:
+        """Returns what is wrong with scores that are all alike; nothing if they are not."""
+        scores = {*label_ids(examples, self.accepted_labels).tolist()}
+        if len(scores) > 1:
+            return ""
+        return (
+            f"{path}: every pair has the score {scores.pop():g}; expected two or more, whose order the "
+            "cosines can have"
+        )
+
+    def make_examples(
+        self, text_a: Sequence[str], text_b: Sequence[str] | None = None
     ) -> list[Example]:
-        """Makes examples of n single texts."""
-        return [Example("", text) for (text,) in rows_of(texts=texts)]
+        """Makes examples of n single texts, or of n pairs."""
+        if text_b is None:
+            return [Example("", text) for (text,) in rows_of(text_a=text_a)]
+        rows = rows_of(text_a=text_a, text_b=text_b)
+        return [Example("", first, second) for first, second in rows]
 
     def example_of_line(self, fields: Sequence[str]) -> Example:
         check_fields(fields, least=1, most=2, expected="text_a or text_a, tab, text_b")
@@ -106,14 +138,14 @@ class Embedding(EmbeddingFlags, TextKind):
         return Example.of_texts(*fields)
 
     def encode(self, examples, tokenizer) -> Features:
-        """Converts single texts, or both texts of pairs, to ids."""
+        """Converts single texts, or each text of pairs or triplets, to ids."""
         if self.prompt:
             examples = [self._after_prompt(example) for example in examples]
         if not examples or examples[0].text_b is None:
             return encode_examples(
                 examples, labels=(), tokenizer=tokenizer, max_seq_length=self.max_seq_length
             )
-        return encode_pairs(
+        return encode_tuples(
             examples,
             labels=self.accepted_labels,
             tokenizer=tokenizer,
@@ -121,8 +153,9 @@ class Embedding(EmbeddingFlags, TextKind):
         )
 
     def _after_prompt(self, example: Example) -> Example:
-        second = None if example.text_b is None else self.prompt + example.text_b
-        return dataclasses.replace(example, text_a=self.prompt + example.text_a, text_b=second)
+        texts = {name: getattr(example, name) for name in ("text_a", "text_b", "negative")}
+        after = {name: self.prompt + text for name, text in texts.items() if text is not None}
+        return dataclasses.replace(example, **after)
 
     def predict_texts(self, predict, tokenizer, graph_tokenizer, text_a, text_b=None):
         """Maps texts to outputs, after the prompt."""
@@ -131,15 +164,18 @@ class Embedding(EmbeddingFlags, TextKind):
         return super().predict_texts(predict, tokenizer, graph_tokenizer, text_a, text_b)
 
     @property
-    def loss(self) -> ContrastiveLoss:
-        return ContrastiveLoss(self.temperature)
+    def loss(self) -> ContrastiveLoss | CosentLoss:
+        """The order of cosines, given scores; otherwise, which second text belongs to the first one."""
+        if self.rows == "scored_pairs":
+            return CosentLoss(self.temperature)
+        return ContrastiveLoss(self.temperature, num_texts=3 if self.rows == "triplets" else 2)
 
     def make_model(self, encoder, dropout, seed, dtype) -> AlbertEmbedder:
         return AlbertEmbedder(encoder, self.pooling, self.normalize, seed=seed, dtype=dtype)
 
     def decode(self, examples, features, batches) -> np.ndarray:
         """Returns the embeddings of the texts of each example."""
-        sides = 2 if isinstance(features, PairFeatures) else 1
+        sides = features.num_choices or 1
         grouped = (
             (rows, outputs[: sides * len(rows)].reshape(len(rows), sides, outputs.shape[-1]))
             for rows, outputs in batches
@@ -149,19 +185,36 @@ class Embedding(EmbeddingFlags, TextKind):
     def measure(self, examples: Sequence[Example], predictions: np.ndarray) -> Quality:
         """Measures correlations of cosines and scores; only the order of cosines has a meaning."""
         scores = label_ids(examples, self.accepted_labels)
-        return Quality(compute_metrics(self.metrics, scores, _cosines(predictions)))
+        return Quality(compute_metrics(self.metrics, scores, self._cosines(predictions)))
 
     def result(self, examples: Sequence[Example], predictions: np.ndarray) -> np.ndarray:
-        """Returns the embeddings of single texts, float32 (n, H)."""
-        return predictions[:, 0]
+        """Returns the embeddings of single texts, float32 (n, H), or the cosines of pairs, (n,)."""
+        is_single = predictions.shape[1] == 1
+        return predictions[:, 0] if is_single else self._cosines(predictions)
 
     def answers(self, examples, predictions: np.ndarray) -> dict[str, list]:
         """Returns the embeddings of single texts, or the cosines of pairs."""
-        is_single = predictions.shape[1] == 1
-        values = self.result(examples, predictions) if is_single else _cosines(predictions)
-        return {"prediction": values.tolist()}
+        return {"prediction": self.result(examples, predictions).tolist()}
+
+    def _cosines(self, embeddings: np.ndarray) -> np.ndarray:
+        """Returns the cosines (n,) of embeddings (n, 2, H)."""
+        if not self.normalize:
+            lengths = np.linalg.norm(embeddings, axis=-1, keepdims=True)
+            embeddings = embeddings / np.maximum(lengths, _LEAST_LENGTH)
+        return (embeddings[:, 0] * embeddings[:, 1]).sum(axis=1)
 
 
-def _cosines(embeddings: np.ndarray) -> np.ndarray:
-    """Returns the cosines (n,) of embeddings of length 1, (n, 2, H)."""
-    return (embeddings[:, 0] * embeddings[:, 1]).sum(axis=1)
+def _check_not_empty(table: Table, columns: Columns) -> None:
+    """Raises an `InputError` if a row with a first text lacks another one."""
+    names = [name for name in (columns.text_b, columns.negative) if name is not None]
+    for number, row in zip(table.numbers, table.rows, strict=True):
+        cells: dict[str | int, Any] = dict(zip(table.columns, row, strict=True))
+        if _is_blank(cells[columns.text_a]):
+            continue  # it is left out, or refused
+        for name in names:
+            if _is_blank(cells[name]):
+                raise InputError(f"{table.place(number)}: {name} is empty")
+
+
+def _is_blank(cell: Any) -> bool:
+    return is_missing(cell) or not str(cell).strip()

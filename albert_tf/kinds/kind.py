@@ -97,7 +97,7 @@ class Kind(abc.ABC):
     fixed_options: ClassVar[tuple[str, ...]] = ()  # that must equal those of the training
     free_options: ClassVar[tuple[str, ...]] = ()  # that may change when training resumes
     length_options: ClassVar[tuple[str, ...]] = ()  # whose default is one for `max_seq_length`
-    can_hold_out: ClassVar[bool] = True  # whether a part of a training set may be the dev set
+    can_hold_out: ClassVar[bool | None] = True  # training rows as dev set; None: if labelled
     # Whether the pooled output becomes logits of `labels`, or a score, as `Baselines` predict them.
     reads_pooler: ClassVar[bool] = False
     least_micro_batch: ClassVar[int] = 1  # number of examples that a micro-batch needs

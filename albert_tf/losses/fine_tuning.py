@@ -92,8 +92,40 @@ class ContrastiveLoss(MeanLoss):
     """Mean cross-entropy of finding the second text of each pair among those of the batch.
 
     The logits are cosines divided by a temperature (Gao et al. 2021, https://arxiv.org/abs/2104.08821,
-    equation 1). The second texts of the other pairs are negatives: those of the same replica and
-    micro-batch.
+    equation 1). The second texts of the other pairs are negatives, and so are the third texts of all
+    triplets (equation 5): those of the same replica and micro-batch.
+
+    Args:
+        temperature: divisor of the cosines, above 0.
+        num_texts: T, the number of texts of a row: 2 of pairs, 3 of triplets.
+    """
+
+    rows = "pairs"
+
+    def __init__(self, temperature: float, num_texts: int = 2):
+        self._temperature = temperature
+        self._num_texts = num_texts
+
+    def weights(self, batch: Batch) -> dict[str, tf.Tensor]:
+        """Returns the number of pairs."""
+        return {self.rows: count_rows(batch["input_ids"]) / self._num_texts}
+
+    def metrics(self, batch: Batch, outputs: tf.Tensor) -> dict[str, Mean]:
+        """Returns loss and accuracy, given embeddings of length 1, (T B, H), a row after the other."""
+        first, *others = (outputs[number :: self._num_texts] for number in range(self._num_texts))
+        candidates = tf.concat(others, axis=0)  # ((T - 1) B, H)
+        logits = tf.matmul(first, candidates, transpose_b=True) / self._temperature
+        pairs = tf.range(tf.shape(logits)[0])  # logits (B, (T - 1) B)
+        loss, accuracy = loss_and_accuracy(logits, pairs, tf.ones_like(pairs, tf.float32))
+        return {"loss": loss, "accuracy": accuracy}
+
+
+class CosentLoss(MeanLoss):
+    """Loss of pairs whose cosines should have the order of their scores: `label_ids` float (B,).
+
+    It is log(1 + sum exp((cosine of j - cosine of i) / temperature)), over all i and j where i has the
+    higher score (CoSENT, Huang et al. 2024, https://doi.org/10.1109/TASLP.2024.3402087). The pairs that
+    are compared are those of the same replica and micro-batch.
 
     Args:
         temperature: divisor of the cosines, above 0.
@@ -104,16 +136,20 @@ class ContrastiveLoss(MeanLoss):
     def __init__(self, temperature: float):
         self._temperature = temperature
 
-    def weights(self, batch: Batch) -> dict[str, tf.Tensor]:
-        """Returns the number of pairs."""
-        return {self.rows: count_rows(batch["input_ids"]) / 2}
-
     def metrics(self, batch: Batch, outputs: tf.Tensor) -> dict[str, Mean]:
-        """Returns loss and accuracy, given embeddings of length 1, (2 B, H), a pair after the other."""
-        logits = tf.matmul(outputs[::2], outputs[1::2], transpose_b=True) / self._temperature
-        pairs = tf.range(tf.shape(logits)[0])  # logits (B, B)
-        loss, accuracy = loss_and_accuracy(logits, pairs, tf.ones_like(pairs, tf.float32))
-        return {"loss": loss, "accuracy": accuracy}
+        """Returns the loss, given embeddings of length 1, (2 B, H), a pair after the other.
+
+        It counts once for each pair, so that the losses of parts of a batch have a mean.
+        """
+        scores = batch["label_ids"]
+        cosines = tf.reduce_sum(outputs[::2] * outputs[1::2], axis=-1) / self._temperature
+        excesses = cosines[None, :] - cosines[:, None]  # (i, j), both (B,)
+        is_higher = scores[:, None] > scores[None, :]
+        terms = tf.where(is_higher, excesses, excesses.dtype.min)
+        logarithm_of_one = tf.zeros_like(cosines[:1])
+        loss = tf.reduce_logsumexp(tf.concat([logarithm_of_one, tf.reshape(terms, [-1])], axis=0))
+        pairs = count_rows(scores)
+        return {"loss": Mean(loss * pairs, pairs)}
 
 
 class TokenClassificationLoss(MeanLoss):

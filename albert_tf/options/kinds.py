@@ -69,7 +69,7 @@ class EmbeddingFlags:
         "mean",
     )
     # That of Gao et al. 2021, https://arxiv.org/abs/2104.08821.
-    temperature: float = option("Divisor of the cosines in the contrastive loss.", 0.05, least=1e-4)
+    temperature: float = option("Divisor of the cosines in the loss.", 0.05, least=1e-4)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

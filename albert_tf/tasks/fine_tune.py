@@ -55,7 +55,7 @@ def fine_tune(
             `context` and `answers`, as in SQuAD's dataset or as texts, see docs/question_answering.md, or
             are the path of a file in SQuAD's format.
         dev: the same to evaluate on. Default: a tenth of the training set, see `dev_fraction`; nothing
-            for questions and embeddings. Where questions may have no answer, it chooses
+            for questions, and for pairs without scores. Where questions may have no answer, it chooses
             `null_score_diff_threshold`, unless that is given.
         output_dir: folder for checkpoints, metrics and results.
         kind: `classification`, `regression`, `multi_label`, `multiple_choice`, `token_classification`,

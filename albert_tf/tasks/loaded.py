@@ -113,10 +113,9 @@ class Loaded:
         A list may also be a tuple, an array or a pandas Series; arguments and outputs depend on the kind,
         see `load`.
         """
-        if isinstance(self.kind, Embedding):
-            return self.embed(*args, **kwargs)
-        examples = self._make_examples(*args, **kwargs)
-        return self.kind.result(examples, self.run(examples))
+        main = self._main
+        examples = main._make_examples(*args, **kwargs)
+        return main.kind.result(examples, main.run(examples))
 
     def _make_examples(self, *args: Any, **kwargs: Any) -> list[Any]:
         signature = inspect.signature(self.kind.make_examples)
@@ -192,9 +191,7 @@ class Loaded:
         Raises:
             InputError: a row is not as expected, or has an unknown label.
         """
-        is_embedder = isinstance(self.kind, Embedding)
-        # Cosines are measured.
-        main = self.make_embedder(normalize=True) if is_embedder else self
+        main = self._main
         path = str(data) if isinstance(data, str | os.PathLike) else "dev"
         source = open_source(
             main.kind,

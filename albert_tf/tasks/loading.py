@@ -41,8 +41,9 @@ def load(
     - of a token classifier, for `predict(texts)`: for each text a list of `ScoredSpan`, for each list of
       words one of `ScoredWord`;
     - of a model that answers questions, for `predict(question, context)`: `Answers`;
-    - of a pre-trained model, for `predict(texts)`: embeddings, float32 (n, H). It has `fill_mask`, too;
-    - of an embedder, or an encoder alone, e.g. one of sentence-transformers: the same embeddings.
+    - of a pre-trained model, for `predict(text_a)`: embeddings, float32 (n, H), and for
+      `predict(text_a, text_b)` the cosines of pairs, float32 (n,). It has `fill_mask`, too;
+    - of an embedder, or an encoder alone, e.g. one of sentence-transformers: the same.
 
     A list may also be one string, a tuple, an array or a pandas Series. An empty one has an empty answer.
     Each model has `embed(texts)`, too, for embeddings of its encoder. Texts of similar length share a

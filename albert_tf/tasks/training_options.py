@@ -43,7 +43,7 @@ class TrainingOptions(DepthOptions, VocabularyOptions, PieceOptions, LoopOptions
         None,
     )
     do_train: bool = option("Train the model.", False)
-    do_eval: bool = option("Evaluate the best checkpoint at the end.", False)
+    do_eval: bool | None = option("Evaluate the best checkpoint at the end.", False)
     dropout: float | None = option(
         "Dropout rate of hidden states and attention. Default: the recipe's or else the config's.",
         None,

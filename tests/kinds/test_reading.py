@@ -371,8 +371,8 @@ def test_pairs_to_embed():
     assert Embedding().read(pairs, "train") == [Example("train-0", "a", "b")]
     scored = rows(("sentence1", "sentence2", "score"), ("a", "b", 4.5))
     assert Embedding().read(scored, "dev") == [Example("dev-0", "a", "b", "4.5")]
+    assert Embedding().read(scored, "train") == [Example("train-0", "a", "b", "4.5")]
     for data, message in [
-        (scored, "has a column of labels; expected pairs of texts that all belong together"),
         (rows(("text",), ("a",)), "has the text in 'text'; expected pairs of texts"),
         (rows(("text_a", "text_b"), ("a", " ")), r"train\[0\]: text_b is empty"),
     ]:
@@ -380,6 +380,8 @@ def test_pairs_to_embed():
             Embedding().read(data, "train")
     with refused("text_b is empty"):
         Embedding().example_of_line(["a", " "])
+    some = rows(("text_a", "text_b"), ("", "b"), ("", ""), ("a", "b"))
+    assert Embedding().read(some, "train") == [Example("train-2", "a", "b")]
     named = rows(("text_a", "text_b", "label"), ("a", "b", "no"))
     for data, message in [
         (pairs, "no column of labels, but 'anchor', 'positive'"),
@@ -387,6 +389,39 @@ def test_pairs_to_embed():
     ]:
         with refused(message):
             Embedding().read(data, "dev")
+
+
+def test_rows_of_an_embedder_decide_what_it_learns():
+    texts = ("text_a", "text_b")
+    for header, row, expected in [
+        (texts, ("a", "b"), "pairs"),
+        ((*texts, "label"), ("a", "b", 1), "scored_pairs"),
+        ((*texts, "negative"), ("a", "b", "c"), "triplets"),
+    ]:
+        other = [str(cell) + "0" for cell in row]
+        examples = Embedding().read(rows(header, row, other), "train")
+        assert Embedding().fit_labels(examples, "train").rows == expected
+
+
+@pytest.mark.parametrize("score", [float("nan"), "nan", "", None, float("inf"), "high"])
+def test_scores_are_numbers(score):
+    data = rows(("text_a", "text_b", "score"), ("a", "b", 1.0), ("a", "c", score))
+    for split in ("train", "dev"):
+        with refused(
+            rf"^{split}\[1\]: (the label is (missing|empty)|label '.*'; expected a number)"
+        ):
+            Embedding().read(data, split)
+
+
+def test_scores_that_are_all_alike_have_no_order():
+    data = rows(("text_a", "text_b", "score"), ("a", "b", "1.0"), ("a", "c", "1"))
+    kind, examples = Embedding(), Embedding().read(data, "dev")
+    message = (
+        "x: every pair has the score 1; expected two or more, whose order the cosines can have"
+    )
+    with refused(f"^{message}, or --ignore_columns for pairs that belong together$"):
+        kind.fit_labels(examples, "x")
+    assert kind.find_faults("x", split="dev", examples=examples, features=None) == [message]
 
 
 def fit(class_weights, counts):

@@ -7,6 +7,7 @@ import tensorflow as tf
 from albert_tf.losses import (
     ClassificationLoss,
     ContrastiveLoss,
+    CosentLoss,
     MaskedLM,
     Mean,
     MultiLabelLoss,
@@ -165,10 +166,13 @@ def test_token_loss_of_parts_and_of_nothing():
     assert float(parts[1]) == 0.0
 
 
+def unit_rows(count, width=7, seed=0):
+    rows = np.random.default_rng(seed).normal(size=(count, width)).astype(np.float32)
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
 def test_contrastive_loss_is_that_of_finding_the_pair_in_the_batch():
-    rng = np.random.default_rng(0)
-    embeddings = rng.normal(size=(10, 7)).astype(np.float32)
-    embeddings /= np.linalg.norm(embeddings, axis=1, keepdims=True)
+    embeddings = unit_rows(10)
     expected = -log_softmax(embeddings[::2] @ embeddings[1::2].T / 0.2)[range(5), range(5)].mean()
     batch = {"input_ids": tf.zeros((10, 3), tf.int32)}
     received = batch_loss(ContrastiveLoss(temperature=0.2), batch, tf.constant(embeddings))
@@ -176,3 +180,49 @@ def test_contrastive_loss_is_that_of_finding_the_pair_in_the_batch():
     same = tf.constant(embeddings[:5].repeat(2, axis=0))
     means = ContrastiveLoss(temperature=0.05).metrics(batch, same)
     assert means["accuracy"].total == means["accuracy"].weight == 5
+
+
+def test_contrastive_loss_of_triplets_has_the_negatives_of_all():
+    embeddings = unit_rows(15)
+    first, second, negative = (embeddings[place::3] for place in range(3))
+    logits = first @ np.concatenate([second, negative]).T / 0.2
+    expected = -log_softmax(logits)[range(5), range(5)].mean()
+    batch = {"input_ids": tf.zeros((15, 3), tf.int32)}
+    received = batch_loss(ContrastiveLoss(0.2, num_texts=3), batch, tf.constant(embeddings))
+    np.testing.assert_allclose(received, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("scores", [[0.5, 2, -1, 2, 7], [1, 0, 0, 1, 0], [3, 3, 3, 3, 3]])
+def test_cosent_loss_is_that_of_cosines_in_another_order_than_scores(scores):
+    embeddings = unit_rows(10)
+    cosines = (embeddings[::2] * embeddings[1::2]).sum(axis=1) / 0.05
+    terms = [
+        np.exp(cosines[low] - cosines[high])
+        for high, higher in enumerate(scores)
+        for low, lower in enumerate(scores)
+        if higher > lower
+    ]
+    batch = {"label_ids": tf.constant(scores, tf.float32)}
+    received = batch_loss(CosentLoss(temperature=0.05), batch, tf.constant(embeddings))
+    np.testing.assert_allclose(received, np.log1p(sum(terms)), rtol=1e-5, atol=1e-6)
+
+
+def test_losses_of_embeddings_are_those_of_sentence_transformers():
+    pytest.importorskip("sentence_transformers", reason="needs the group parity")
+    import torch
+    from sentence_transformers.sentence_transformer import losses
+
+    embeddings = unit_rows(15)
+    sides = [torch.tensor(embeddings[place::3]) for place in range(3)]
+    batch = {"input_ids": tf.zeros((15, 3), tf.int32)}
+    received = batch_loss(ContrastiveLoss(0.05, num_texts=3), batch, tf.constant(embeddings))
+    theirs = losses.MultipleNegativesRankingLoss(None, scale=20.0)
+    expected = theirs.compute_loss_from_embeddings(sides, None)
+    np.testing.assert_allclose(received, expected, rtol=1e-5)
+
+    scores, pairs = [0.5, 2.0, -1.0, 2.0, 7.0], np.stack([embeddings[::3], embeddings[1::3]], 1)
+    batch = {"label_ids": tf.constant(scores)}
+    received = batch_loss(CosentLoss(temperature=0.05), batch, tf.constant(pairs.reshape(10, -1)))
+    theirs = losses.CoSENTLoss(None, scale=20.0)
+    expected = theirs.compute_loss_from_embeddings(sides[:2], torch.tensor(scores))
+    np.testing.assert_allclose(received, expected, rtol=1e-5)

@@ -149,7 +149,6 @@ LINES = {"input_file": "-", "output_file": "x.npy"}
             "--task_name=cola, sst-2, .*, wic, race, squad$",
         ),
         (OWN, {**COLA, "task_name": "ax"}, "--task_name=ax: has no train set, but test; the mode"),
-        (OWN, {"task_name": "embedding", "dev_file": None}, "--task_name=emb.*: expected --d"),
         (
             OWN,
             {"trainable": "head,heads"},
@@ -355,6 +354,8 @@ def test_a_training_file_alone_asks_for_everything():
     assert SquadOptions.from_flags(**questions).splits == ["test"]
     assert SquadOptions.from_flags(**questions, do_eval=True, do_predict=True).splits == ["dev"]
     # There is nothing to evaluate on.
-    for more in ({"dev_fraction": 0.0}, {"task_name": "embedding"}, {"task_name": "squad"}):
+    for more in ({"dev_fraction": 0.0}, {"task_name": "squad"}):
         options = FineTuningOptions.from_flags(**given, **more)
         assert (options.do_train, options.do_eval) == (True, False)
+    # The rows decide.
+    assert FineTuningOptions.from_flags(**given, task_name="embedding").do_eval is None

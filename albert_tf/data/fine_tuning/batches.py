@@ -74,10 +74,10 @@ def make_batch(
     """Pads some examples, int (B,), to the length of the longest, rounded up, or to `fixed_length`.
 
     Returns `input_ids`, `input_mask` (1 for a token, 0 for padding) and `segment_ids`, int32 (B, S), with
-    choices (B, C, S), of pairs (2 B, S); (B,) or (B, k) of each label that the examples have, such as
+    choices (B, C, S), of tuples (C B, S); (B,) or (B, k) of each label that the examples have, such as
     `label_ids`, or (B, S) of each label of their tokens, -1 for padding.
     """
-    texts = features.texts_of(examples)  # (B,), with choices (B, C), of pairs (2 B,)
+    texts = features.texts_of(examples)  # (B,), with choices (B, C), of tuples (C B,)
     longest = int(features.lengths[texts].max())
     # No batch is longer than the longest example, so none exceeds the model's positions.
     length = fixed_length or min(padded_length(longest), features.max_length)

@@ -101,7 +101,7 @@ MEANINGS = (
             "negative_passages",
         ),
         "which text does not belong to the first",
-        "the training takes its negatives from the other pairs",
+        "give one text a row, in the column 'negative'",
         of_pairs=True,
     ),
 )

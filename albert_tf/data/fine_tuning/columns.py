@@ -7,12 +7,13 @@ import sys
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from albert_tf.data.fine_tuning.cells import truth_of
+from albert_tf.data.fine_tuning.cells import is_missing, truth_of
 from albert_tf.data.fine_tuning.column_meanings import find_meaning
 from albert_tf.data.fine_tuning.column_names import (
     CHOICE_PREFIX,
     LABEL_PREFIX,
     LABELS,
+    NEGATIVES,
     SPANS,
     TEXTS,
     split_names,
@@ -35,6 +36,8 @@ _PAIRS = (
     ("question", "context"),
     ("query", "passage"),
     ("query", "document"),
+    ("query", "answer"),
+    ("query", "positive"),
     ("anchor", "positive"),
 )
 _QUESTIONS = (
@@ -98,6 +101,19 @@ def without_label_names(table: Table, label_column: str | None = None) -> Table:
         table.names, label_column=label_column, label_columns=None, label_separator=None
     )
     return dataclasses.replace(table, names=names)
+
+
+def find_negative(table: Table, columns: Columns) -> str | None:
+    """Returns the column of texts that do not belong to the first ones; None if no row has one.
+
+    `columns` are those that are read as something else.
+    """
+    for column in usual_columns(table.columns, NEGATIVES):
+        position = table.columns.index(column)
+        is_empty = all(is_missing(row[position]) for row in table.rows)
+        if column not in (columns.text_a, columns.text_b, columns.label) and not is_empty:
+            return column
+    return None
 
 
 def choice_columns(table: Table) -> list[str]:

@@ -26,6 +26,7 @@ class Example:
     text_b: str | None = None  # the second text of a pair, or the question
     label: str | None = None  # a name, or a score in digits; None in a test set without labels
     choices: tuple[str, ...] = ()  # the answers to choose from; their labels are A, B, ...
+    negative: str | None = None  # a text that does not belong to the first, beside a pair that does
     subset: str = ""  # part of the set with metrics of its own, like RACE's levels
     is_blank: bool = False  # whether a text that it needs is empty, so that it has no answer
 
@@ -40,7 +41,8 @@ class Example:
     @property
     def texts(self) -> tuple:
         """All that a model reads."""
-        return self.text_a, self.text_b, self.choices
+        negatives = () if self.negative is None else (self.negative,)
+        return self.text_a, self.text_b, self.choices, *negatives
 
     @property
     def known_label(self) -> str:
@@ -65,6 +67,7 @@ class Columns:
     label: str | int | None = None
     guid: str | int | None = None
     choices: tuple[str, ...] = ()
+    negative: str | None = None
     # Accept empty texts, and skip incomplete rows, as the original does for QQP, whose published files
     # have some. In a test set no row is skipped, since the leaderboard expects all of them.
     broken_rows: bool = False
@@ -152,6 +155,7 @@ def make_examples(
                 guid=texts.get("guid", f"{split}-{number - first}"),
                 text_a=first_text([texts[name] for name in (*columns.prefixes, "text_a")]),
                 text_b=texts.get("text_b"),
+                negative=texts.get("negative"),
                 label=label,
                 choices=tuple(texts[name] for name in columns.choices),
                 is_blank=bool(empty),
@@ -207,7 +211,8 @@ def hold_out(
 
 def _find_positions(table: Table, columns: Columns) -> dict[str, int]:
     """Returns the positions of a row's columns, by field of `Example`, or name of prefix or choice."""
-    named = {field: getattr(columns, field) for field in ("guid", "text_a", "text_b", "label")}
+    fields = ("guid", "text_a", "text_b", "negative", "label")
+    named = {field: getattr(columns, field) for field in fields}
     found = {field: column for field, column in named.items() if column is not None}
     found |= {name: name for name in (*columns.prefixes, *columns.choices)}
     if not columns.in_header:

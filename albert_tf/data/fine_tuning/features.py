@@ -28,7 +28,8 @@ _EXAMPLES_AT_ONCE = 8192
 class Features:
     """The ids of n examples as ragged arrays, end to end, without padding.
 
-    An example is one text or, with choices, C consecutive texts. t is the number of texts, n or n * C.
+    An example is one text or, with choices or as a tuple, C consecutive texts. t is the number of texts,
+    n or n * C.
     """
 
     input_ids: np.ndarray  # int32 (tokens of all texts,)
@@ -88,16 +89,20 @@ class WindowFeatures(Features):
     example_indices: np.ndarray  # index of each window's example, ascending: int32 (n,)
 
 
-class PairFeatures(Features):
-    """Pairs of texts, each of which is a row of its own in a batch: 2 B rows, a pair after the other."""
+class TupleFeatures(Features):
+    """Tuples of C texts, such as pairs, each of which is a row of its own in a batch.
+
+    The batch has C B rows, a tuple after the other.
+    """
 
     def texts_of(self, examples: np.ndarray) -> np.ndarray:
-        """Returns the texts of some pairs, int (B,): int (2 B,)."""
+        """Returns the texts of some tuples, int (B,): int (C B,)."""
         return super().texts_of(examples).ravel()
 
     def batch_shape(self, batch_size: int | None) -> tuple[int | None, ...]:
-        """Returns the shape of `texts_of` B pairs."""
-        return (None if batch_size is None else 2 * batch_size,)
+        """Returns the shape of `texts_of` B tuples."""
+        assert self.num_choices is not None, "a tuple has its texts"
+        return (None if batch_size is None else self.num_choices * batch_size,)
 
 
 def encode_examples(
@@ -174,20 +179,28 @@ def encode_choices(
     return dataclasses.replace(features, num_choices=len(labels))
 
 
-def encode_pairs(
+def encode_tuples(
     examples: Sequence[Example], labels: Labels, tokenizer: Tokenizer, max_seq_length: int
-) -> PairFeatures:
-    """Converts the front of both texts of each example to ids, `[CLS] a [SEP]` and `[CLS] b [SEP]`."""
-    texts = [Example("", text) for pair in examples for text in (pair.text_a, pair.text_b or "")]
+) -> TupleFeatures:
+    """Converts the front of each text of the examples to ids, `[CLS] a [SEP]` and `[CLS] b [SEP]`.
+
+    The texts are both texts of pairs and, if the examples have one, a negative.
+    """
+    has_negative = examples[0].negative is not None
+    texts = [
+        Example("", text or "")
+        for example in examples
+        for text in (example.text_a, example.text_b, example.negative)[: 2 + has_negative]
+    ]
     features = encode_examples(
         examples=texts, labels=(), tokenizer=tokenizer, max_seq_length=max_seq_length
     )
-    return PairFeatures(
+    return TupleFeatures(
         features.input_ids,
         features.lengths,
         features.first_lengths,
         _named_labels(examples, labels),
-        num_choices=2,
+        num_choices=2 + has_negative,
         num_truncated=features.num_truncated,
     )
 

@@ -68,6 +68,7 @@ def account_for_texts(table: Table, split: str, columns: Columns, are_pairs: boo
     """Says which columns are read; see `account_for_columns`."""
     second = "the question" if columns.choices else "the second text"
     read = {"the text": columns.text_a, second: columns.text_b, "the label": columns.label}
+    read["the negative"] = columns.negative
     read |= {f"choice {name[-1].upper()}": name for name in columns.choices}
     account_for_columns(table, split, read, are_pairs)
 

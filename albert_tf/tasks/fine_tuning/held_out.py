@@ -29,8 +29,11 @@ def split_rows(
         trained: what the run was trained on before, which stays in the training set.
 
     Raises:
-        InputError: there are too few rows to evaluate on.
+        InputError: there are too few rows to evaluate on, or they cannot be evaluated.
     """
+    if getattr(examples[0], "label", "") is None:  # of all
+        _refuse_evaluation(options)
+        return [*examples], []
     by_label = bool(kind.labels)
     train, dev = hold_out(
         examples, fraction=options.dev_fraction, seed=options.random_seed, by_label=by_label
@@ -44,12 +47,21 @@ def split_rows(
             f"{options.train_file}: {len(dev)} rows, chosen by --random_seed, are the dev set; "
             f"{len(train)} are trained on (--dev_fraction={options.dev_fraction:g})"
         )
-    elif options.do_eval:
+    elif options.do_eval is not False:
         raise InputError(
             f"{options.train_file}: too few rows to evaluate on; expected --dev_file, or "
             "--dev_fraction=0 for a training without an evaluation"
         )
     return train, dev
+
+
+def _refuse_evaluation(options: FineTuningOptions) -> None:
+    """Raises an `InputError` if a run without labels in its training rows asks for a dev set."""
+    for name in ("do_eval", "early_stopping_evaluations"):
+        if getattr(options, name):
+            raise InputError(
+                f"--{name}: {options.train_file} has no labels to evaluate on; expected --dev_file"
+            )
 
 
 def warn_of_labels(kind: Kind, path: str, examples: Sequence[Any]) -> None:

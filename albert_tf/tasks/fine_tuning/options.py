@@ -90,8 +90,8 @@ class FineTuningOptions(KindOptions, ColumnNames, ExportOptions, TrainingOptions
         None,
     )
     dev_file: str | None = option(
-        "File to evaluate on. Default: a part of --train_file, see --dev_fraction; for questions and "
-        "embeddings none.",
+        "File to evaluate on. Default: a part of --train_file, see --dev_fraction; for questions, "
+        "and for pairs without scores, none.",
         None,
     )
     test_file: str | None = option("File to predict.", None)
@@ -182,8 +182,16 @@ class FineTuningOptions(KindOptions, ColumnNames, ExportOptions, TrainingOptions
             self._check_task()
 
     def with_evaluation(self) -> Self:
-        """Returns the options of a run that evaluates, too, if it has a dev set."""
-        return dataclasses.replace(self, do_eval=bool(self.dev_file) or self.holds_out)
+        """Returns the options of a run that evaluates, too, if it has a dev set.
+
+        Where its rows decide that, `do_eval` is None until they are read.
+        """
+        from albert_tf.kinds.registry import find_kind
+
+        evaluates: bool | None = bool(self.dev_file)
+        if self.holds_out:
+            evaluates = find_kind(self.task.kind).can_hold_out
+        return dataclasses.replace(self, do_eval=evaluates)
 
     @property
     def task(self) -> Task:
@@ -211,11 +219,12 @@ class FineTuningOptions(KindOptions, ColumnNames, ExportOptions, TrainingOptions
 
     @property
     def holds_out(self) -> bool:
-        """Whether a part of the training file becomes the dev set."""
+        """Whether a part of the training file becomes the dev set, if its rows can be evaluated."""
         from albert_tf.kinds.registry import find_kind
 
         wanted = self.do_train and self.dev_fraction > 0 and not self.dev_file
-        return wanted and not self.task.sets and find_kind(self.task.kind).can_hold_out
+        is_own = wanted and not self.task.sets
+        return is_own and find_kind(self.task.kind).can_hold_out is not False
 
     @property
     def frozen_parts(self) -> list[str]:
@@ -274,7 +283,7 @@ class FineTuningOptions(KindOptions, ColumnNames, ExportOptions, TrainingOptions
                 f"--early_stopping_evaluations={self.early_stopping_evaluations}: expected "
                 f"--{self.FILE_FLAGS['dev']}; received none"
             )
-        self.check_export(has_examples=self.do_train or self.do_eval)
+        self.check_export(has_examples=self.do_train or bool(self.do_eval))
 
     def _check_task(self) -> None:
         task, name = self.task, f"--task_name={self.task_name}"

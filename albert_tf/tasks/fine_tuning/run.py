@@ -105,6 +105,8 @@ def run(
         )
         check(data)
         if options.do_train:
+            if options.do_eval is None:
+                values.replace("do_eval", data.dev_set is not None)
             rows = len(data.sets["train"][0].features)
             choices.add_chosen(values, config, data.kind, rows, stored)
             options = values.options()

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from albert_tf.data.fine_tuning.column_meanings import MEANINGS
 from albert_tf.data.fine_tuning.column_names import ColumnNames
+from albert_tf.data.fine_tuning.examples import Example
 from albert_tf.data.fine_tuning.opened_tables import open_table
 from albert_tf.data.fine_tuning.squad_questions import read_questions
 from albert_tf.data.fine_tuning.written_values import read_written
@@ -136,15 +137,46 @@ def test_answers_that_are_texts_or_labels_are_read():
     assert read(rows) == read(ROWS)
 
 
-def test_negatives_beside_pairs_are_refused():
-    pairs = [{"anchor": f"a{x}", "positive": f"b{x}", "negative": "c"} for x in range(3)]
-    with refused(
-        r"^train: the column 'negative', such as 'c', says which text does not belong .*--ignore_col"
-    ):
-        Embedding().read(pairs, "train")
-    names = ColumnNames(ignore_columns="negative")
-    assert len(Embedding().read(Embedding.open(pairs, "train", names), "train")) == 3
-    assert len(Embedding().read([{**row, "negative": None} for row in pairs], "train")) == 3
+@pytest.mark.parametrize("name", ["negative", "Hard_Negative", "neg"])
+@pytest.mark.parametrize(
+    "pair", [("anchor", "positive"), ("query", "answer"), ("sentence1", "sentence2")]
+)
+def test_negatives_beside_pairs_make_triplets(pair, name, capsys):
+    first, second = pair
+    rows = [{first: f"a{x}", second: f"b{x}", name: f"c{x}"} for x in range(3)]
+    examples = Embedding().read(rows, "train")
+    assert [example.texts for example in examples] == [
+        (f"a{x}", f"b{x}", (), f"c{x}") for x in range(3)
+    ]
+    assert f"'{second}' as the second text, '{name}' as the negative" in capsys.readouterr().err
+    ignoring = ColumnNames(ignore_columns=name)
+    plain = Embedding().read(Embedding.open(rows, "train", ignoring), "train")
+    assert [example.negative for example in plain] == [None] * 3
+    assert Embedding().read([{**row, name: None} for row in rows], "train") == plain
+    assert Embedding().read(rows, "test")[0].negative is None
+    # A column that is read as something else is no negative.
+    named = ColumnNames(text_column=first, text_pair_column=name)
+    assert Embedding().read(Embedding.open(rows, "train", named), "train")[2].text_b == "c2"
+
+
+def test_negatives_that_are_no_texts_beside_pairs_are_refused():
+    row = {"anchor": "a", "positive": "b"}
+    for name in ("negative_1", "negatives", "hard negative"):
+        message = (
+            rf"^train: the column '{name}', such as 'c', says which text does not belong .*; give one "
+            "text a row, in the column 'negative', or pass over it with --ignore_columns"
+        )
+        with refused(message):
+            Embedding().read([{**row, name: "c"}], "train")
+    for empty in (None, " "):
+        with refused(r"^train\[1\]: negative is empty$"):
+            Embedding().read([{**row, "negative": "c"}, {**row, "negative": empty}], "train")
+    scored = [{**row, "negative": "c", "score": 1.0}]
+    for split in ("train", "dev"):
+        message = f"^{split}: has scores in 'score' and negatives in 'negative'; expected one of"
+        with refused(message):
+            Embedding().read(scored, split)
+    assert Embedding().read(scored, "test") == [Example("test-0", "a", "b", "1.0")]
 
 
 def test_columns_to_ignore():

@@ -1,11 +1,12 @@
 import numpy as np
+import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albert_tf.data.fine_tuning.batches import make_batch, training_batches
-from albert_tf.data.fine_tuning.examples import Example
-from albert_tf.data.fine_tuning.features import encode_choices, encode_examples, encode_pairs
+from albert_tf.data.fine_tuning.examples import Example, ScoreRange
+from albert_tf.data.fine_tuning.features import encode_choices, encode_examples, encode_tuples
 from albert_tf.tokenization.packing import pack_inputs
 from tests.helpers import refused
 
@@ -92,17 +93,29 @@ def test_layout_of_choices():
     assert batch["input_mask"].sum(axis=-1).tolist() == [[9, 9, 9], [7, 8, 7]]
 
 
-def test_both_texts_of_a_pair_are_rows_of_a_batch():
+@pytest.mark.parametrize("form", ["pairs", "scored_pairs", "triplets"])
+def test_each_text_of_a_tuple_is_a_row_of_a_batch(form):
     examples = [
-        Example("", number_text(count), number_text(8 - count, first=50)) for count in range(1, 8)
+        Example(
+            "",
+            number_text(count),
+            number_text(8 - count, first=50),
+            label=str(count) if form == "scored_pairs" else None,
+            negative=number_text(count, first=70) if form == "triplets" else None,
+        )
+        for count in range(1, 6)
     ]
-    features = encode_pairs(examples, (), NumberTokenizer(), max_seq_length=7)
-    assert len(features) == 7
+    width = 3 if form == "triplets" else 2
+    features = encode_tuples(examples, ScoreRange(), NumberTokenizer(), max_seq_length=7)
+    assert len(features) == 5
     (batch,) = training_batches(features, 3, seed=1).take(1)
     rows = [row[row > 0].tolist() for row in batch["input_ids"].numpy()]
-    assert len(rows) == 6
-    for first, second in zip(rows[::2], rows[1::2], strict=True):
-        count = len(first) - 2
-        assert first == [2, *range(10, 10 + count), 3]
-        if count < 5:
-            assert second == [2, *range(50, 50 + min(8 - count, 5)), 3]
+    assert len(rows) == 3 * width
+    counts = []
+    for first, second, *third in zip(*(rows[place::width] for place in range(width)), strict=True):
+        counts.append(len(first) - 2)
+        assert first == [2, *range(10, 10 + counts[-1]), 3]
+        assert second == [2, *range(50, 50 + min(8 - counts[-1], 5)), 3]
+        assert third == [[2, *range(70, 70 + counts[-1]), 3]] * (form == "triplets")
+    if form == "scored_pairs":
+        assert batch["label_ids"].numpy().tolist() == counts
