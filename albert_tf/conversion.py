@@ -27,7 +27,14 @@ from albert_tf.checkpoints.tensors import (
 )
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, name_place
-from albert_tf.model_folder import OWN, TRAINED_LAYERS, ModelFolder, replace_own, write_config
+from albert_tf.model_folder import (
+    MODULES_FILE,
+    OWN,
+    TRAINED_LAYERS,
+    ModelFolder,
+    replace_own,
+    write_config,
+)
 from albert_tf.models import (
     AlbertClassifier,
     AlbertConditionalSpanLabeler,
@@ -146,7 +153,8 @@ def save_model(
         weights = os.path.join(incomplete, WEIGHTS_FILE)
         files.make_folders(incomplete)
         write_tensors(weights, tensors)
-        card = _model_card(model, config.to_dict(), dtype)
+        is_embedder = MODULES_FILE in description.get("contents", {})
+        card = _model_card(model, config.to_dict(), dtype, is_embedder)
         files.write_text(os.path.join(incomplete, CARD_FILE), card)
         sums = {WEIGHTS_FILE: files.sha256(weights)}
         write_description(incomplete, model, kind, sums=sums, **description)
@@ -205,7 +213,9 @@ def write_description(
     """
     files.make_directory(folder)
     for name, content in contents.items():
-        files.write_bytes(os.path.join(folder, name), content)
+        path = os.path.join(folder, name)
+        files.make_directory(os.path.dirname(path))
+        files.write_bytes(path, content)
     new = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
     own = {"kind": kind.to_dict()} if kind else {}
     # Last, since it has the sums of all others.
@@ -219,7 +229,9 @@ def _encoder_of(model: keras.Model) -> AlbertEncoder:
     return getattr(model, "encoder", model)
 
 
-def _model_card(model: keras.Model, config: Mapping[str, Any], dtype: WeightType) -> str:
+def _model_card(
+    model: keras.Model, config: Mapping[str, Any], dtype: WeightType, is_embedder: bool
+) -> str:
     """Returns a model card, Markdown under the metadata by which the Hub files a model."""
     (architecture,) = config["architectures"]
     is_theirs = config["model_type"] != OWN
@@ -228,6 +240,8 @@ def _model_card(model: keras.Model, config: Mapping[str, Any], dtype: WeightType
         end = architecture.removeprefix(config["model_type"].capitalize())
         task = ARCHITECTURES[end].hub_task
         metadata = ["library_name: transformers", f"pipeline_tag: {task}"]
+    if is_embedder:
+        metadata = ["library_name: sentence-transformers", "pipeline_tag: sentence-similarity"]
     readers = "`albert_tf.load`" + (" and `transformers.AutoModel` read" if is_theirs else " reads")
     sharing = "" if config["model_type"] == "bert" else ", whose weights they share"
     size = (

@@ -179,12 +179,18 @@ def equivalent_config(config: AlbertConfig, model_type: ModelType) -> AlbertConf
     return grouped
 
 
+def has_equivalent(config: AlbertConfig) -> bool:
+    """Returns whether Hugging Face has the same layers."""
+    try:
+        equivalent_config(config, model_type_of(config))
+    except InputError:
+        return False
+    return True
+
+
 def stored_config(config: AlbertConfig) -> AlbertConfig:
     """Returns the config that a folder stores for an encoder: theirs or, if they have none, ours."""
-    try:
-        return equivalent_config(config, model_type_of(config))
-    except InputError:
-        return config
+    return equivalent_config(config, model_type_of(config)) if has_equivalent(config) else config
 
 
 def check_groups(config: AlbertConfig) -> None:

@@ -62,6 +62,12 @@ class Embedding(EmbeddingFlags, TextKind):
         """Whether a sequence is the text as it is given."""
         return not self.prompt
 
+    @property
+    def prompt_name(self) -> str | None:
+        """The name of the prompt; None without one."""
+        names = (name for name, prompt in self.prompts if prompt == self.prompt)
+        return next(names, None) if self.prompt else None
+
     def with_prompt(self, name: str) -> Self:
         """Returns the kind with one of its prompts, given by name; an empty name is none."""
         known = {"": "", **dict(self.prompts)}

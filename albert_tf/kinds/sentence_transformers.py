@@ -1,12 +1,17 @@
-"""Folders of sentence-transformers: what their modules say of an `Embedding`."""
+"""Folders of sentence-transformers: what their modules say of an `Embedding`, and files that say it."""
 
 import os
+from collections.abc import Sequence
 from typing import Any, get_args
 
 from albert_tf import files
 from albert_tf.accounting import account_for, shown
+from albert_tf.checkpoints.hugging_face import has_equivalent
+from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.kinds.embedder_layers import LAYERS
+from albert_tf.kinds.embedding import Embedding
+from albert_tf.kinds.kind import Kind
 from albert_tf.known_modules import (
     DROPOUT,
     EMBEDDER,
@@ -159,3 +164,55 @@ def _read_pooling(path: str, has_prompts: bool) -> Pooling:
             f"{', '.join(get_args(Pooling))}"
         )
     return names[0]
+
+
+def module_files(
+    kind: Kind | None, config: AlbertConfig, layers: Sequence[tuple[str, str]] = ()
+) -> dict[str, bytes]:
+    """Returns the files that make an embedder of a folder of Hugging Face's, name -> content.
+
+    They are in the layout that all versions since 2 read. There are none for another kind, nor if
+    `transformers` does not have the encoder.
+
+    Args:
+        kind: what the model predicts.
+        config: the encoder's.
+        layers: names of the classes and folders of its modules, as `named_modules` returns them, of which
+            those with weights are copied.
+    """
+    if not isinstance(kind, Embedding) or not has_equivalent(config):
+        return {}
+    contents: dict[str, Any] = {
+        TRANSFORMER_FILES[0]: {"max_seq_length": kind.max_seq_length, "do_lower_case": False},
+        _EMBEDDER_FILE: {
+            "prompts": dict(kind.prompts),
+            "default_prompt_name": kind.prompt_name,
+            "similarity_fn_name": "cosine",
+        },
+    }
+    old_names = {ours: theirs for theirs, ours in _OLD_POOLINGS.items()}
+    pooling = {
+        f"{_OLD_PREFIX}{old_names.get(name, name)}": name == kind.pooling
+        for name in get_args(Pooling)
+    }
+    places = [("Transformer", ""), ("Pooling", "1_Pooling")]
+    contents[f"1_Pooling/{CONFIG_FILE}"] = {
+        "word_embedding_dimension": config.hidden_size,
+        **pooling,
+    }
+    copies = {}
+    for name, folder in layers:
+        if name in LAYERS:
+            places.append((name, f"{len(places)}_{name}"))
+            for file in files.list_names(folder):
+                content = files.read_bytes(os.path.join(folder, file))
+                copies[f"{places[-1][1]}/{file}"] = content
+    if kind.normalize:
+        places.append((_LAST, f"{len(places)}_{_LAST}"))
+        contents[f"{places[-1][1]}/{CONFIG_FILE}"] = {}
+    contents[MODULES_FILE] = [
+        {"idx": number, "name": str(number), "path": place, "type": f"{_PACKAGE}models.{name}"}
+        for number, (name, place) in enumerate(places)
+    ]
+    written = {name: files.to_json(value).encode() for name, value in contents.items()}
+    return written | copies

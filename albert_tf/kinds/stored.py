@@ -7,14 +7,15 @@ from albert_tf.checkpoints.stored_model import StoredModel
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion import class_of
 from albert_tf.data.fine_tuning.tags import TagTable
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, warn
 from albert_tf.kinds.classification import Classification, Regression
 from albert_tf.kinds.embedder_layers import read_layers
 from albert_tf.kinds.embedding import Embedding
 from albert_tf.kinds.kind import Kind
 from albert_tf.kinds.multi_label import MultiLabel
 from albert_tf.kinds.question_answering import QuestionAnswering
-from albert_tf.kinds.sentence_transformers import named_modules, read_modules
+from albert_tf.kinds.registry import kind_in
+from albert_tf.kinds.sentence_transformers import module_files, named_modules, read_modules
 from albert_tf.kinds.token_classification import TokenClassification
 from albert_tf.model_folder import MODULES_FILE, ModelFolder
 from albert_tf.models import (
@@ -85,6 +86,25 @@ def with_projection(model: keras.Model, kind: Kind, stored: StoredModel) -> kera
     if not layers:
         return model
     return AlbertEmbedder(encoder, kind.pooling, kind.normalize, seed=0, projection=layers)
+
+
+def stored_module_files(
+    stored: StoredModel, config: AlbertConfig, lower_case: bool
+) -> dict[str, bytes]:
+    """Returns the files by which sentence-transformers reads a copy of an embedder; else none.
+
+    If its modules are not ours, a warning says so, and there are none. The arguments are those of
+    `head_kind`.
+    """
+    folder, kind = _modules_of(stored), kind_in(stored.folder)
+    if not folder.holds(MODULES_FILE):
+        return {}
+    try:
+        kind = kind or head_kind(stored, config, lower_case)
+        return module_files(kind, config, layers=named_modules(folder))
+    except InputError as error:
+        warn(f"no {MODULES_FILE}: {error}")
+        return {}
 
 
 def classifier_kind(

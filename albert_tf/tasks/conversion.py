@@ -15,7 +15,7 @@ from albert_tf.conversion import read_model
 from albert_tf.errors import InputError
 from albert_tf.kinds import Kind
 from albert_tf.kinds.registry import kind_in
-from albert_tf.kinds.stored import classifier_kind
+from albert_tf.kinds.stored import classifier_kind, stored_module_files
 from albert_tf.models import AlbertMultipleChoice
 from albert_tf.sources import find_model
 from albert_tf.tasks.companions import find_companions
@@ -55,6 +55,7 @@ def run(options: ConversionOptions) -> LoadReport:
         kind=kind,
         dtype=options.output_dtype,
         advice=source.advice,
+        modules=source.modules,
     )
     with written as (weights, predict):
         received = predict(inputs)
@@ -77,6 +78,7 @@ class _Source(NamedTuple):
     kind: Kind | None
     tokenizer: Tokenizer | None
     advice: Mapping[str, Any]
+    modules: Mapping[str, bytes]  # the files of an embedder's, for sentence-transformers
 
 
 def _read(options: ConversionOptions) -> _Source:
@@ -94,7 +96,15 @@ def _read(options: ConversionOptions) -> _Source:
     )
     model, report = read_model(config, stored)
     kind = kind_in(stored.folder) or classifier_kind(stored, config)
-    return _Source(model, report, kind, tokenizer, described.advice)
+    modules = stored_module_files(stored, config, tokenizer.lower_case) if tokenizer else {}
+    return _Source(
+        model=model,
+        report=report,
+        kind=kind,
+        tokenizer=tokenizer,
+        advice=described.advice,
+        modules=modules,
+    )
 
 
 def _print_table(model: keras.Model, report: LoadReport, layout: Layout) -> None:

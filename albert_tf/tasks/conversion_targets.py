@@ -104,10 +104,11 @@ class HuggingFaceTarget:
         kind: Kind | None,
         dtype: WeightType,
         advice: Mapping[str, Any],
+        modules: Mapping[str, bytes],
     ) -> Iterator[Written]:
         """Writes a model, yields it as read back, and renames the folder on success.
 
-        `advice` are keys of the config.
+        `advice` are keys of the config, and `modules` the files of `stored_module_files`.
         """
         # An empty folder may be there.
         if not files.is_folder(output) or files.list_names(output):
@@ -124,7 +125,7 @@ class HuggingFaceTarget:
                 directory=incomplete,
                 kind=kind,
                 dtype=dtype,
-                contents=contents,
+                contents={**contents, **modules},
                 advice=advice,
             )
             yield self._read_back(folder=incomplete, model=model, kind=kind, dtype=dtype)

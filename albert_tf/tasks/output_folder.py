@@ -17,6 +17,7 @@ from albert_tf.config import AlbertConfig
 from albert_tf.conversion import check_names, save_model, write_description
 from albert_tf.errors import InputError, name_place, warn
 from albert_tf.kinds import Kind
+from albert_tf.kinds.sentence_transformers import module_files
 from albert_tf.options.resolution import Resolution, resolved
 from albert_tf.tasks.noted_options import note
 from albert_tf.tasks.stored_run import StoredRun
@@ -141,11 +142,19 @@ def start_or_resume(
         described["do_lower_case"] = tokenizer.lower_case
         if trainer.is_chief:
             contents = tokenizer_files(tokenizer, trainer.model.config, kind)
+    modules = module_files(kind, trainer.model.config)
 
     def write_best(metrics: Mapping[str, float]) -> None:
         folder = os.path.join(options.output_dir, model_folder.BEST_DIR)
         said = {"options": described, "metrics": dict(metrics)}
-        save_model(trainer.model, folder, kind=kind, contents=contents, noted=said, advice=advice)
+        save_model(
+            trainer.model,
+            folder,
+            kind=kind,
+            contents={**contents, **modules},
+            noted=said,
+            advice=advice,
+        )
 
     with contextlib.ExitStack() as stack:
         if trainer.is_chief:

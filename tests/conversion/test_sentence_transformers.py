@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import albert_tf
+from albert_tf.tasks.conversion import ConversionOptions
+from albert_tf.tasks.conversion import run as convert
 from tests.helpers import tiny_config, write_wordpiece
 
 WORDS = ("the", "old", "cat", "sat", "on", "a", "mat", ".", "dog")
@@ -95,3 +97,28 @@ def test_prompts(library, modules, encoder, default, tmp_path):
     embedder = embedder_of(modules, encoder, "mean", modules.Normalize())
     folder = tmp_path / "model"
     check_same(library, folder, embedder, prompts=prompts, default_prompt_name=default)
+
+
+def test_a_conversion_keeps_the_modules(library, modules, encoder, tmp_path):
+    import torch
+
+    norm = modules.LayerNorm(48)
+    torch.nn.init.normal_(norm.norm.weight)
+    after = (norm, modules.Dropout(0.3), modules.Dense(48, 7), modules.Normalize())
+    embedder = embedder_of(modules, encoder, "lasttoken", *after)
+    theirs = library.SentenceTransformer(
+        modules=embedder, device="cpu", prompts={"query": "the old "}
+    )
+    theirs.max_seq_length = 12
+    theirs.save(str(tmp_path / "model"))
+    asked = {"init_checkpoint": str(tmp_path / "model"), "output_checkpoint": str(tmp_path / "new")}
+    convert(ConversionOptions(**asked, to="hugging_face"))
+    received = library.SentenceTransformer(str(tmp_path / "new"), device="cpu")
+    assert [type(module) for module in received] == [
+        type(module) for module in theirs if not isinstance(module, modules.Dropout)
+    ]
+    ours = albert_tf.load(tmp_path / "new")
+    for prompt in ({}, {"prompt_name": "query"}):
+        expected = theirs.encode(TEXTS, **prompt)
+        np.testing.assert_allclose(received.encode(TEXTS, **prompt), expected, rtol=0, atol=1e-5)
+        np.testing.assert_allclose(ours.embed(TEXTS, **prompt), expected, rtol=0, atol=1e-5)
