@@ -164,7 +164,7 @@ TOKENIZER_CONFIG: Rows = {
         "keep_accents strip_accents tokenize_chinese_chars word_tokenizer_type tokenizer_class",
     ),
     **rows(
-        "have to be pieces of the vocabulary, see `tokenizer_settings`",
+        "special pieces and added tokens, see `tokenizer_settings`",
         "pad_token unk_token cls_token sep_token mask_token bos_token eos_token "
         "additional_special_tokens extra_special_tokens added_tokens_decoder never_split",
     ),
@@ -273,7 +273,7 @@ FILES: Rows = {
     **rows("read", "config.json albert_config.json bert_config.json"),
     **rows("read", "model.safetensors model.safetensors.index.json model-*-of-*.safetensors"),
     **rows("read", "spiece.model vocab.txt tokenizer.json tokenizer_config.json"),
-    **rows("have to be pieces of the vocabulary", "special_tokens_map.json added_tokens.json"),
+    **rows("special pieces and added tokens", "special_tokens_map.json added_tokens.json"),
     **rows("read", "modules.json sentence_*_config.json config_sentence_transformers.json"),
     **rows(
         "read, if modules.json names it",

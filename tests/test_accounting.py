@@ -242,8 +242,14 @@ def test_a_key_of_a_tokenizer_has_no_effect_or_is_named(wordpiece_folder, key, v
 @pytest.mark.parametrize(
     ("place", "value", "message"),
     [
-        ("added_tokens", [{"id": 8, "content": "covid"}], "has the token 'covid' with the id 8, "),
-        ("added_tokens", [{"id": 7, "content": "cat"}], "has the token 'cat' with the id 7, "),
+        ("added_tokens", [{"id": 9, "content": "covid"}], "has the token 'covid' with the id 9, "),
+        ("added_tokens", [{"id": 6, "content": "cat"}], "has the token 'cat' with the id 6, "),
+        ("added_tokens", [{"id": 3, "content": "[SEP]"}, {"id": 9}], "KeyError: 'content'"),
+        (
+            "added_tokens",
+            [{"id": 5, "content": "[SEP]"}],
+            r"token '\[SEP\]' with the id 5, which is no",
+        ),
         (
             "model.continuing_subword_prefix",
             "@@",

@@ -129,20 +129,24 @@ def check_hugging_face_files(contents: dict[str, bytes], tokenizer: Tokenizer) -
 
 
 def _added_tokens(tokenizer: Tokenizer, names: SpecialPieces) -> list[_Json]:
-    # As in ALBERT's first `tokenizer.json`, the mask includes the space before it.
-    tokens = [
+    normalized: list[int] = []
+    raw = [*tokenizer.special_ids]
+    if isinstance(tokenizer, WordPieceTokenizer):
+        normalized += tokenizer.added.normalized.values()
+        raw += tokenizer.added.raw.values()
+    return [
         {
-            "id": tokenizer.pieces.index(name),
-            "content": name,
+            "id": id_,
+            "content": tokenizer.pieces[id_],
             "single_word": False,
-            "lstrip": name == names.mask,
+            # As in ALBERT's first `tokenizer.json`, the mask includes the space before it.
+            "lstrip": tokenizer.pieces[id_] == names.mask,
             "rstrip": False,
-            "normalized": False,
-            "special": True,
+            "normalized": id_ in normalized,
+            "special": id_ not in normalized,
         }
-        for name in names
+        for id_ in sorted((*normalized, *raw))
     ]
-    return sorted(tokens, key=lambda token: token["id"])
 
 
 def _post_processor(tokenizer: Tokenizer, names: SpecialPieces) -> _Json:
@@ -222,6 +226,15 @@ def _score(piece: sentencepiece_model_pb2.ModelProto.SentencePiece) -> float:
 
 
 def _wordpiece_pipeline(tokenizer: WordPieceTokenizer) -> _Json:
+    # The library numbers the last ones itself, from the number of the others on.
+    added, count = tokenizer.added.ids, tokenizer.vocab_size
+    while count - 1 in added:
+        count -= 1
+    if added and UNREACHED in tokenizer.pieces:
+        raise InputError(
+            f"{tokenizer.vocabulary_file}: has added tokens, and lines without a piece; "
+            f"{TOKENIZER_FILE} supports only one of both"
+        )
     return {
         "normalizer": _sequence(wordpiece_normalizers(tokenizer.lower_case)),
         "pre_tokenizer": {"type": "BertPreTokenizer"},
@@ -232,7 +245,9 @@ def _wordpiece_pipeline(tokenizer: WordPieceTokenizer) -> _Json:
             "continuing_subword_prefix": CONTINUATION_MARK,
             "max_input_chars_per_word": MAX_WORD_LENGTH,
             "vocab": {
-                piece: id_ for id_, piece in enumerate(tokenizer.pieces) if piece != UNREACHED
+                piece: id_
+                for id_, piece in enumerate(tokenizer.pieces[:count])
+                if piece != UNREACHED
             },
         },
     }

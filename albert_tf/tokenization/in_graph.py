@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.errors import InputError
+from albert_tf.tokenization.added_tokens import alternatives
 from albert_tf.tokenization.bert_words import clean_text, is_accent, is_dropped, is_word
 from albert_tf.tokenization.character_tables import (
     character_class,
@@ -39,6 +40,12 @@ from albert_tf.tokenization.wordpiece_tokenizer import (
 )
 
 _MAX_BYTES_PER_CHARACTER = 4
+
+# Control characters, which no normalised text has: those around an added token, those around one that is
+# cut out of the text as it is, and what stands for them where a text has them.
+_MARK, _RAW_MARK, _NO_MARK = "\1", "\3", "\2"
+_MARKS = _MARK + _RAW_MARK
+_MARKED_RAW = f"{_RAW_MARK}[^{_RAW_MARK}]*{_RAW_MARK}"
 
 
 def import_tensorflow_text() -> types.ModuleType:
@@ -201,15 +208,17 @@ class GraphWordPieceTokenizer(tf.Module):
     def __init__(self, tokenizer: WordPieceTokenizer):
         super().__init__()
         self._lower_case = tokenizer.lower_case
-        self._characters = Replacements(_clean_characters(tokenizer.lower_case))
-        self._words = _word_pattern()
+        self._added = tokenizer.added
+        cleaned = _clean_characters(tokenizer.lower_case)
+        self._words = f"({_word_characters()})"
+        if self._added.ids:
+            cleaned = {char: new for char, new in cleaned.items() if chr(char) not in _MARKS}
+            self._words = f"({_MARK}[^{_MARK}]*{_MARK}|{_word_characters()})"
+        self._characters = Replacements(cleaned)
         try:
             self._wordpiece = import_tensorflow_text().FastWordpieceTokenizer(
                 # The op refuses equal pieces.
-                vocab=[
-                    f"{piece}{id_}" if piece == UNREACHED else piece
-                    for id_, piece in enumerate(tokenizer.pieces)
-                ],
+                vocab=_distinct_pieces(tokenizer),
                 suffix_indicator=CONTINUATION_MARK,
                 max_bytes_per_word=MAX_WORD_LENGTH * _MAX_BYTES_PER_CHARACTER,
                 token_out_type=tf.int32,
@@ -231,7 +240,9 @@ class GraphWordPieceTokenizer(tf.Module):
         return self._wordpiece.tokenize(words).merge_dims(1, 2)[:, :max_ids]
 
     def _split(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """Splits lines as `split_words` does, string (B, None)."""
+        """Splits lines into words and, with marks around them, added tokens, string (B, None)."""
+        if self._added.ids:
+            text = self._mark_raw_tokens(text)
         characters = tf.strings.unicode_decode(text, "UTF-8")
         if self._lower_case:
             characters = lower_sigmas(characters, _dropped_characters())
@@ -239,10 +250,34 @@ class GraphWordPieceTokenizer(tf.Module):
         characters = replaced.to_ragged(characters.row_splits)
         if self._lower_case:
             characters = sort_marks(characters, _marks_of_words())
-        spaced = tf.strings.regex_replace(
-            tf.strings.unicode_encode(characters, "UTF-8"), self._words, r" \1 "
-        )
-        return tf.strings.split(spaced)
+        cleaned = tf.strings.unicode_encode(characters, "UTF-8")
+        if self._added.ids:
+            known = filter(None, (_MARKED_RAW, alternatives(self._added.normalized)))
+            cleaned = tf.strings.regex_replace(
+                cleaned, f"({'|'.join(known)})", rf"{_MARK}\1{_MARK}"
+            )
+        return tf.strings.split(tf.strings.regex_replace(cleaned, self._words, r" \1 "))
+
+    def _mark_raw_tokens(self, text: tf.Tensor) -> tf.Tensor:
+        text = tf.strings.regex_replace(text, f"[{_MARKS}]", _NO_MARK)
+        if not self._added.raw:
+            return text
+        pattern = f"({alternatives(self._added.raw)})"
+        return tf.strings.regex_replace(text, pattern, rf" {_RAW_MARK}\1{_RAW_MARK} ")
+
+
+def _distinct_pieces(tokenizer: WordPieceTokenizer) -> list[str]:
+    """Returns the pieces as words have them, all of which differ, as the op demands."""
+    pieces = [
+        f"{piece}{id_}" if piece == UNREACHED else piece
+        for id_, piece in enumerate(tokenizer.pieces)
+    ]
+    for token, id_ in tokenizer.added.normalized.items():
+        pieces[id_] = _MARK + token + _MARK
+    for token, id_ in tokenizer.added.raw.items():
+        marked = _RAW_MARK + clean_text(token, tokenizer.lower_case) + _RAW_MARK
+        pieces[id_] = _MARK + marked + _MARK
+    return pieces
 
 
 @functools.cache
@@ -251,8 +286,8 @@ def _dropped_characters() -> frozenset[str]:
 
 
 @functools.cache
-def _word_pattern() -> str:
-    return f"({character_class(filter(is_word, characters_of_unicode()))})"
+def _word_characters() -> str:
+    return character_class(filter(is_word, characters_of_unicode()))
 
 
 @functools.cache

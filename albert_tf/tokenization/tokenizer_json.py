@@ -117,12 +117,11 @@ class TokenizerJson:
         return not any(one["type"] in ("NFKD", "StripAccents") for one in self._normalizers)
 
     @property
-    def added_tokens(self) -> dict[str, int]:
-        """The ids of the tokens that are cut out of a text before its words are split."""
+    def added_tokens(self) -> list[tuple[Mapping[str, Any], int]]:
+        """The tokens that are cut out of a text before its words are split, with flags, and their ids."""
         with self._described():
-            return {
-                token["content"]: token["id"] for token in self.values.get("added_tokens") or ()
-            }
+            tokens = self.values.get("added_tokens") or ()
+            return [(token, token["id"]) for token in tokens if token["content"]]
 
     @property
     def pieces(self) -> list[str]:

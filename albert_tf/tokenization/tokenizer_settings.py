@@ -29,7 +29,7 @@ from albert_tf.tokenization.rule_notes import check_rules
 from albert_tf.tokenization.sentencepiece_models import keeps_accents
 from albert_tf.tokenization.special_pieces import SENTENCEPIECE, WORDPIECE
 from albert_tf.tokenization.tokenizer_json import TokenizerJson
-from albert_tf.tokenization.wordpiece_lines import pieces_of_lines
+from albert_tf.tokenization.wordpiece_lines import DescribedToken, note_tokens, pieces_of_lines
 
 TOKENIZER_FILE = "tokenizer.json"
 TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
@@ -194,19 +194,41 @@ class TokenizerSettings:
                     "or false takes our tokenizer anyway"
                 )
 
+    def with_added_tokens(self, vocabulary: bytes) -> bytes:
+        """Returns the content of a `vocab.txt` with the added tokens of the files, see `note_tokens`."""
+        return note_tokens(vocabulary, self.vocabulary_file, self._added_tokens())
+
+    def _added_tokens(self) -> list[DescribedToken]:
+        """Returns the tokens of all files that are no special pieces, whose ids are checked.
+
+        Only a WordPiece vocabulary can have any.
+        """
+        found = []
+        for name, key, described, id_ in self._tokens():
+            flags = described if isinstance(described, Mapping) else {}
+            token = flags.get("content") if flags else described
+            known = self._own_tokens.get(token) if isinstance(token, str) else None
+            if known is not None and id_ in (None, known):
+                continue
+            number = "" if id_ is None else f" with the id {id_}"
+            place = f"{self._path(name)}: {key} has the token {shown(token)}"
+            may_be_added = self.is_wordpiece and known is None and "never_split" not in key
+            is_id = id_ is None or (isinstance(id_, int) and id_ >= 0)
+            if not (may_be_added and is_id and isinstance(token, str) and token):
+                raise InputError(
+                    f"{place}{number}, which is no special piece of "
+                    f"{os.path.basename(self.vocabulary_file)}; added tokens are supported beside a "
+                    "WordPiece vocabulary"
+                )
+            is_special = name != _ADDED_TOKENS_FILE and not flags
+            found.append(DescribedToken(place, token, id_, flags, is_special))
+        return found
+
     def check_pieces(self) -> None:
         """Raises an `InputError` if the files have other pieces than the vocabulary, or other ids."""
-        for name, key, token, id_ in self._tokens():
-            if isinstance(token, Mapping):  # with its flags
-                token = token.get("content")
-            known = self._own_tokens.get(token) if isinstance(token, str) else None
-            if known is None or id_ not in (None, known):
-                number = "" if id_ is None else f" with the id {id_}"
-                raise InputError(
-                    f"{self._path(name)}: {key} has the token {shown(token)}{number}, which is no "
-                    f"special piece of {os.path.basename(self.vocabulary_file)}; added tokens are not "
-                    "supported"
-                )
+        added = self._added_tokens()
+        if self.is_wordpiece:
+            note_tokens(self._content, self.vocabulary_file, added)
         names = WORDPIECE if self.is_wordpiece else SENTENCEPIECE
         for name, values in self._descriptions():
             for role, expected in names._asdict().items():
@@ -254,15 +276,15 @@ class TokenizerSettings:
         for token, id_ in read_object(self.folder, _ADDED_TOKENS_FILE).items():
             yield _ADDED_TOKENS_FILE, "the file", token, id_
         if self._json:
-            for token, id_ in self._json.added_tokens.items():
+            for token, id_ in self._json.added_tokens:
                 yield TOKENIZER_FILE, "key 'added_tokens'", token, id_
 
     def _check_same_pieces(self, saved: TokenizerJson) -> None:
         """Checks that a vocabulary and the `tokenizer.json` beside it have the same pieces."""
         if self.is_wordpiece:
             saved.check_kind("WordPiece")
-            ours = pieces_of_lines(self._content, self.vocabulary_file)
-            theirs = pieces_of_lines(saved.to_vocabulary(), saved.path)
+            ours = pieces_of_lines(self.with_added_tokens(self._content), self.vocabulary_file)
+            theirs = pieces_of_lines(self.with_added_tokens(saved.to_vocabulary()), saved.path)
         else:
             saved.check_kind("Unigram")
             ours, theirs = self._sentencepieces.pieces, saved.pieces

@@ -3,6 +3,7 @@
 transformers 5 saves nothing of a tokenizer but a `tokenizer.json`; see `tokenizer_json`.
 """
 
+import os
 import sys
 from typing import Any
 
@@ -102,10 +103,14 @@ def read_unigram(path: str) -> bytes:
 
 
 def read_wordpiece(path: str) -> bytes:
-    """Returns the content of a `vocab.txt`, or of one with the vocabulary of a `tokenizer.json`."""
+    """Returns the content of a `vocab.txt`, or of one with the vocabulary of a `tokenizer.json`.
+
+    It has the added tokens that the files beside it name.
+    """
     content = files.read_bytes(path)
-    if (saved := TokenizerJson.parse(content, path)) is None:
-        return content
-    saved.check_kind("WordPiece")
-    saved.check_rules()
-    return saved.to_vocabulary()
+    if saved := TokenizerJson.parse(content, path):
+        saved.check_kind("WordPiece")
+        saved.check_rules()
+        content = saved.to_vocabulary()
+    folder = ModelFolder(os.path.dirname(path))
+    return TokenizerSettings(folder, path, is_wordpiece=True).with_added_tokens(content)

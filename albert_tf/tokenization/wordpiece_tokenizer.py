@@ -2,12 +2,13 @@
 
 import copy
 import functools
-import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar, Self
 
 import numpy as np
 
+from albert_tf.errors import InputError
+from albert_tf.tokenization.added_tokens import AddedTokens
 from albert_tf.tokenization.bert_words import space_words, split_words
 from albert_tf.tokenization.interface import CONTINUATION_MARK, Tokenizer
 from albert_tf.tokenization.special_pieces import WORDPIECE
@@ -21,7 +22,8 @@ MAX_WORD_LENGTH = 200
 class WordPieceTokenizer(Tokenizer):
     """Splits text with a WordPiece vocabulary; see `Tokenizer` for the interface.
 
-    NUL and other control characters are dropped.
+    NUL and other control characters are dropped. Added tokens, which the files beside the vocabulary
+    name, are cut out of a text first; see `albert_tf.tokenization.added_tokens`.
 
     Args:
         vocab_file: a `tokenizer.json`, or a text file with one piece per line, with `[PAD]`, `[UNK]`,
@@ -29,8 +31,12 @@ class WordPieceTokenizer(Tokenizer):
             lines; see `albert_tf.tokenization.wordpiece_lines`.
         lower_case: whether to lower-case text and strip its accents.
 
+    Attributes:
+        added: the added tokens.
+
     Raises:
-        InputError: the file cannot be read, is not UTF-8 or lacks a special piece.
+        InputError: the file cannot be read, is not UTF-8 or lacks a special piece, or an added token is
+            not supported.
     """
 
     file_name: ClassVar[str] = WORDPIECE_FILE
@@ -41,7 +47,10 @@ class WordPieceTokenizer(Tokenizer):
     def _use(self, vocab_file: str, lower_case: bool, vocabulary: bytes) -> None:
         pieces = pieces_of_lines(vocabulary, vocab_file)
         super().__init__(vocab_file, lower_case, vocabulary, pieces, WORDPIECE)
+        self.added = AddedTokens(vocabulary, vocab_file, lower_case)
         self._ids = {piece: id_ for id_, piece in enumerate(pieces) if piece != UNREACHED}
+        added = self.added.ids
+        self._spelled = {piece for piece, id_ in self._ids.items() if id_ not in added}
         self.word_start = np.array(
             [not piece.startswith(CONTINUATION_MARK) for piece in self.pieces]
         )
@@ -56,6 +65,11 @@ class WordPieceTokenizer(Tokenizer):
 
     def with_pieces(self, pieces: Sequence[str]) -> Self:
         """Returns a tokenizer with more pieces, each of which its text becomes."""
+        if self.added.ids:
+            raise InputError(
+                f"{self.vocabulary_file}: has added tokens, which are the last pieces; expected a "
+                "vocabulary without"
+            )
         content = self.vocabulary if self.vocabulary.endswith(b"\n") else self.vocabulary + b"\n"
         lines = "".join(f"{piece}\n" for piece in pieces).encode()
         grown = copy.copy(self)
@@ -64,8 +78,11 @@ class WordPieceTokenizer(Tokenizer):
 
     def tokenize(self, text: str) -> list[str]:
         """Returns the pieces of a text; a word that the vocabulary cannot spell is one `[UNK]`."""
-        words = split_words(text, self.lower_case)
-        return [piece for word in words for piece in self._split_word(word)]
+        return [
+            piece
+            for _, part, token in self.added.cut(text)
+            for piece in (self._split_part(part) if token is None else [self.pieces[token]])
+        ]
 
     def encode(self, text: str) -> list[int]:
         """Returns the ids of a text's pieces."""
@@ -73,20 +90,37 @@ class WordPieceTokenizer(Tokenizer):
 
     def encode_with_offsets(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
         """Returns the ids of a text's pieces, and where in the text they come from; see `Tokenizer`."""
+        ids, spans = [], []
+        for start, part, token in self.added.cut(text):
+            if token is not None:
+                ids.append(token)
+                spans.append((start, start + len(part)))
+                continue
+            for id_, first, after in self._encode_part(part):
+                ids.append(id_)
+                spans.append((start + first, start + after))
+        return ids, spans
+
+    def _encode_part(self, text: str) -> Iterator[tuple[int, int, int]]:
+        """Yields the ids of a text without raw tokens, and their places."""
         lengths = [_normalized_length(char, self.lower_case) for char in text]
         # For each normalised character the index of the original one.
         origins = np.repeat(np.arange(len(text)), lengths).tolist()
-        ids, spans = [], []
-        for word in re.finditer(r"\S+", space_words(text, self.lower_case)):
-            start = word.start()
-            for number, piece in enumerate(self._split_word(word.group())):
+        for word, start, word_end, token in self.added.words(space_words(text, self.lower_case)):
+            pieces = self._pieces_of(word, token)
+            for number, piece in enumerate(pieces):
                 end = start + len(piece) - (len(CONTINUATION_MARK) if number else 0)
-                if piece == WORDPIECE.unk:
-                    end = word.end()
-                ids.append(self._ids[piece])
-                spans.append((origins[start], _end_of(lengths, origins[end - 1])))
+                if len(pieces) == 1:  # also an unknown piece or a token, whatever its text
+                    end = word_end
+                yield self._ids[piece], origins[start], _end_of(lengths, origins[end - 1])
                 start = end
-        return ids, spans
+
+    def _split_part(self, text: str) -> list[str]:
+        words = self.added.words(space_words(text, self.lower_case))
+        return [piece for word, _, _, token in words for piece in self._pieces_of(word, token)]
+
+    def _pieces_of(self, word: str, token: int | None) -> list[str]:
+        return self._split_word(word) if token is None else [self.pieces[token]]
 
     def decode(self, ids: Sequence[int]) -> str:
         """Returns the words of ids with spaces between them, without control pieces."""
@@ -110,7 +144,7 @@ class WordPieceTokenizer(Tokenizer):
     def _longest_piece(self, word: str, start: int) -> str | None:
         mark = CONTINUATION_MARK if start else ""
         candidates = (mark + word[start:end] for end in range(len(word), start, -1))
-        return next((piece for piece in candidates if piece in self._ids), None)
+        return next((piece for piece in candidates if piece in self._spelled), None)
 
 
 @functools.cache
