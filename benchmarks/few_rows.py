@@ -18,7 +18,8 @@ import os
 import pathlib
 import random
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -108,27 +109,43 @@ def make_runs(options: FewRowsOptions) -> list[Run]:
 
 def score_baselines(options: FewRowsOptions, name: str, rows: str) -> Iterator[list[Line]]:
     """Yields for each baseline the scores of all samples."""
+    samples = [draw(options, name, rows, s) for s in range(1 if rows == _ALL else options.samples)]
+    test = read_rows(os.path.join(options.data_dir, name, "test.csv"))
+    embed = functools.partial(_embed, options.model)
+    for model, encode in ((regression_on_words(), list), (regression_on_vectors(), embed)):
+        yield [score(model, encode, sample, test) for sample in samples]
+
+
+def regression_on_words() -> Any:
+    """Returns logistic regression on TF-IDF of words and pairs of words, of scikit-learn."""
     from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+
+    return make_pipeline(
+        TfidfVectorizer(ngram_range=(1, 2)), LogisticRegression(C=_C_OF_WORDS, max_iter=1000)
+    )
+
+
+def regression_on_vectors() -> Any:
+    """Returns logistic regression on standardised embeddings, of scikit-learn."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    words = make_pipeline(
-        TfidfVectorizer(ngram_range=(1, 2)), LogisticRegression(C=_C_OF_WORDS, max_iter=1000)
-    )
-    vectors = make_pipeline(StandardScaler(), LogisticRegression(C=_C_OF_EMBEDDINGS, max_iter=1000))
-    samples = [draw(options, name, rows, s) for s in range(1 if rows == _ALL else options.samples)]
-    test = read_rows(os.path.join(options.data_dir, name, "test.csv"))
-    for model, encode in ((words, list), (vectors, functools.partial(_embed, options.model))):
-        scores = []
-        test_texts, test_labels = zip(*test, strict=True)
-        names = sorted({*test_labels, *(label for sample in samples for _, label in sample)})
-        for sample in samples:
-            texts, labels = zip(*sample, strict=True)
-            predicted = model.fit(encode(texts), labels).predict(encode(test_texts))
-            ids = [np.array([names.index(x) for x in each]) for each in (test_labels, predicted)]
-            scores.append({metric: float(METRICS[metric](*ids)) for metric in _METRICS})
-        yield scores
+    return make_pipeline(StandardScaler(), LogisticRegression(C=_C_OF_EMBEDDINGS, max_iter=1000))
+
+
+def score(
+    model: Any, encode: Callable[[tuple[str, ...]], Any], train: Rows, test: Rows
+) -> dict[str, float]:
+    """Returns accuracy and macro F1, on the test rows, of what learns from encoded texts."""
+    texts, labels = zip(*train, strict=True)
+    test_texts, test_labels = zip(*test, strict=True)
+    predicted = model.fit(encode(texts), labels).predict(encode(test_texts))
+    names = sorted({*labels, *test_labels})
+    ids = [np.array([names.index(x) for x in each]) for each in (test_labels, predicted)]
+    return {metric: float(METRICS[metric](*ids)) for metric in _METRICS}
 
 
 @functools.cache
