@@ -100,7 +100,12 @@ def write_onnx(module: UncheckedModel, folder: str, weights: Weights | None) -> 
     with quiet(), tempfile.TemporaryDirectory() as local:
         # tf2onnx traces functions itself.
         function = tf.function(serve, autograph=False)
-        model, _ = tf2onnx.convert.from_function(function, [*inputs.values()], opset=_OPSET)
+        model, _ = tf2onnx.convert.from_function(
+            function,
+            [*inputs.values()],
+            opset=_OPSET,
+            custom_op_handlers={"Erfc": (_write_erfc, [])},
+        )
         _name_axes(model.graph)
         if weights == "int8":
             file = os.path.join(local, _FILES[weights])
@@ -119,6 +124,17 @@ def write_onnx(module: UncheckedModel, folder: str, weights: Weights | None) -> 
     files.make_directory(os.path.dirname(path))
     files.write_bytes(path, content)
     return path
+
+
+def _write_erfc(graph: Any, node: Any, name: str, args: list) -> None:
+    """Writes erfc(x) of the exact gelu, that of BERT, as 1 - erf(x): ONNX has no operator for it."""
+    shapes, types = node.output_shapes, node.output_dtypes
+    one = graph.make_const(f"{name}/one", np.array(1, np.float32))
+    erf = graph.make_node("Erf", node.input)
+    graph.remove_node(name)
+    graph.make_node(
+        "Sub", [one.output[0], erf.output[0]], outputs=node.output, shapes=shapes, dtypes=types
+    )
 
 
 def _name_axes(graph: "onnx.GraphProto") -> None:

@@ -119,9 +119,10 @@ def write_vocabulary(path):
     return path
 
 
-def make_model(kind):
+def make_model(kind, **changes):
     # Wide initial values, so that answers differ between texts.
-    config = tiny_config(vocab_size=VOCAB_SIZE, num_hidden_layers=1, initializer_range=0.2)
+    sizes = {"vocab_size": VOCAB_SIZE, "num_hidden_layers": 1, "initializer_range": 0.2}
+    config = tiny_config(**sizes, **changes)
     return OF_NAMES[kind].make_model(AlbertEncoder(config, seed=1), 0.1, 2, None)
 
 

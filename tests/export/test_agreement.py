@@ -15,10 +15,12 @@ from tests.export.kinds import (
     assert_labels,
     expected_of,
     expected_of_texts,
+    export_kind,
     make_inputs,
+    make_model,
     text_columns,
 )
-from tests.export.runtimes import RUN_FORM, run_in_session, run_loaded
+from tests.export.runtimes import RUN_FORM, need, run_in_session, run_loaded
 from tests.helpers import slow_except
 
 RUN = {"loaded": run_loaded, "session": run_in_session, **RUN_FORM}
@@ -74,6 +76,18 @@ def test_texts(kind, runtime, exported_kind, tokenizer):
     else:  # other tests compare these with Python's answers
         expected = run_loaded(path, columns)
     assert_equal(received, expected)
+
+
+@pytest.mark.parametrize("form", RUN_FORM)
+def test_exact_gelu(form, tokenizer, tmp_path):
+    """That of BERT, for which ONNX has no operator."""
+    model = make_model("token_classifier", hidden_act="gelu_erf")
+    need(form)
+    paths = export_kind("token_classifier", model, tokenizer, str(tmp_path), form)
+    inputs = make_inputs("token_classifier")
+    assert_equal(
+        RUN_FORM[form](paths[form], inputs), expected_of("token_classifier", model, inputs)
+    )
 
 
 @pytest.mark.slow
