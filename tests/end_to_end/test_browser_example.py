@@ -1,6 +1,6 @@
-"""The page in examples/browser, in Chromium without a window, answers as Python does.
+"""The page in examples/browser answers as Python does, in Chromium without a window and in Node.js.
 
-It needs Chromium, npm and, for its two packages, npm's registry.
+It needs npm and, for its packages, npm's registry; jsdom stands for the browser in Node.js.
 """
 
 import functools
@@ -19,7 +19,9 @@ import albert_tf
 from albert_tf.conversion import save_model
 from albert_tf.kinds import Classification
 from albert_tf.models import AlbertEncoder
+from albert_tf.tasks import embedding
 from albert_tf.tasks.conversion import ConversionOptions, run
+from albert_tf.tasks.embedding_options import EmbeddingOptions
 from albert_tf.tokenization import AlbertTokenizer
 from albert_tf.tokenization.hugging_face_tokenizer import tokenizer_files
 from tests.export.runtimes import need
@@ -28,6 +30,8 @@ from tests.helpers import ROOT
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 KIND = Classification(labels=("calm", "loud", "<mute>"), pairs=True, max_seq_length=16)
+# Tokens of a text that `searcher` reads
+_MOST = 16
 PAIRS = [
     ("A gripping, funny film.", "It cost £1,000!"),
     ("naïve cafés ﬁne", ""),
@@ -42,7 +46,7 @@ class Handler(http.server.SimpleHTTPRequestHandler):
 
 
 def write_onnx_folders(folder):
-    """Writes `small_en`, and `classifier`, made of it with a random head, into a folder."""
+    """Writes `small_en`, and, made of it, `classifier` with a random head, and `searcher`."""
     need("onnx")
     encoder = AlbertEncoder.from_preset("small_en")
     contents = tokenizer_files(AlbertTokenizer.from_preset("small_en"), encoder.config, KIND)
@@ -54,20 +58,33 @@ def write_onnx_folders(folder):
     for source, name in (("small_en", "small_en"), (trained, "classifier")):
         output = str(folder / name)
         run(ConversionOptions(init_checkpoint=source, to="onnx", output_checkpoint=output))
+    exported = folder / "searcher"
+    embedding.run(
+        EmbeddingOptions(
+            model="small_en",
+            max_seq_length=_MOST,
+            normalize=True,
+            export_dir=str(exported),
+            export_format="onnx",
+        )
+    )
+    # Under the name of int8 weights, whose vectors are only near those of Python.
+    written = exported / "onnx" / "1" / "onnx" / "model.onnx"
+    written.rename(written.with_name("model_quantized.onnx"))
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """The folder of the page, with its packages and two models."""
-    for program in ("chromium", "npm"):
-        if shutil.which(program) is None:
-            pytest.skip(f"needs {program}")
+    """The folder of the page, with its packages and three models."""
+    if shutil.which("npm") is None:
+        pytest.skip("needs npm")
     folder = tmp_path_factory.mktemp("browser")
-    for name in ("index.html", "package.json"):
+    for name in ("index.html", "package.json", "README.md"):
         shutil.copy(ROOT / "examples" / "browser" / name, folder)
-    installed = subprocess.run(["npm", "install", "--ignore-scripts"], cwd=folder, check=False)
-    if installed.returncode:
-        pytest.skip("needs npm's registry")
+    install = ["npm", "install", "--ignore-scripts"]
+    for packages in ([], ["--no-save", _JSDOM]):
+        if subprocess.run([*install, *packages], cwd=folder, check=False).returncode:
+            pytest.skip("needs npm's registry")
     write_onnx_folders(folder)
     return folder
 
@@ -83,17 +100,26 @@ def address(site):
         thread.join()
 
 
-@pytest.fixture
-def ask(address, tmp_path):
+@pytest.fixture(params=["chromium", "node"])
+def ask(request, site, address, tmp_path):
     """Returns a function from a question to the page's line and its lists of names and values."""
+    if shutil.which(request.param) is None:
+        pytest.skip(f"needs {request.param}")
 
-    def ask(**question):
-        place = f"{address}#{urllib.parse.urlencode(question, quote_via=urllib.parse.quote)}"
+    def command(query, file):
+        if request.param == "node":
+            return ["node", str(_NODE_PAGE), query, *([str(file)] if file else [])]
+        if file:
+            pytest.skip("chooses a file")
         # Without the budget, the page would be printed before it has loaded a model.
         flags = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=60000"]
         flags += ["--dump-dom", f"--user-data-dir={tmp_path / 'chromium'}"]
+        return ["chromium", *flags, f"{address}#{query}"]
+
+    def ask(file=None, **question):
+        query = urllib.parse.urlencode(question, quote_via=urllib.parse.quote)
         page = subprocess.run(
-            ["chromium", *flags, place], stdout=subprocess.PIPE, check=True, timeout=240
+            command(query, file), cwd=site, stdout=subprocess.PIPE, check=True, timeout=240
         ).stdout.decode()
         (line,) = re.findall('<p role="status">(.*?)</p>', page, re.DOTALL)
         lists = [
@@ -105,6 +131,8 @@ def ask(address, tmp_path):
     return ask
 
 
+_JSDOM = "jsdom@26.1.0"
+_NODE_PAGE = ROOT / "tests" / "end_to_end" / "page.mjs"
 _ANSWER = '<span>(.*?)</span><meter value="(.*?)">'
 
 
@@ -133,6 +161,48 @@ def test_texts_are_classified_as_in_python(ask, site, pair):
         assert received[label] == pytest.approx(expected, abs=1e-5)
 
 
+def test_a_file_is_searched_as_in_python(ask, site, tmp_path):
+    sentences = ["one two three four five six.", "seven eight nine ten again and again?", "Short!"]
+    # The second paragraph is longer than the model reads, and is cut between sentences.
+    parts = [
+        "A gripping,\nfunny film.",
+        " ".join(sentences),
+        "<b>naïve</b> cafés ﬁne",
+        "It rained.",
+    ]
+    expected = [
+        *("A gripping, funny film.", sentences[0]),
+        *(" ".join(sentences[1:]), "<b>naïve</b> cafés ﬁne", "It rained."),
+    ]
+    file = tmp_path / "notes.txt"
+    file.write_text("\n\n".join(parts) + "\n \n\n", encoding="utf-8")
+    query = "Is the film funny?"
+    line, (received,) = ask(file=file, tab="search", text=query)
+    assert re.fullmatch(r"notes.txt: 5 paragraphs, [\d.]+ ms", line)
+    vectors = albert_tf.load("small_en").embed(
+        [query, *expected], normalize=True, max_seq_length=_MOST
+    )
+    cosines = vectors[1:] @ vectors[0]
+    assert list(received) == [expected[place] for place in np.argsort(-cosines)]
+    for part, cosine in zip(expected, cosines, strict=True):
+        assert received[part] == pytest.approx(cosine, abs=1e-5)
+
+
+def test_the_page_has_a_file_to_search(ask):
+    line, (received,) = ask(tab="search")
+    assert re.fullmatch(r"README.md: \d+ paragraphs, [\d.]+ ms", line)
+    assert len(received) == 5
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [(b" \n\n ", "x.txt: the file has no text"), (b"\xff\xfe", "x.txt: expected text in UTF-8")],
+)
+def test_odd_files_get_a_line(ask, tmp_path, content, line):
+    (tmp_path / "x.txt").write_bytes(content)
+    assert ask(file=tmp_path / "x.txt", tab="search")[0] == line
+
+
 @pytest.mark.parametrize(
     ("question", "line"),
     [
@@ -143,6 +213,7 @@ def test_texts_are_classified_as_in_python(ask, site, pair):
             "The text has 100003 tokens; the model takes at most 512.",
         ),
         ({"tab": "classify", "text": "a " * 30_000}, "16 tokens, "),
+        ({"tab": "search", "text": " "}, "Enter a text."),
     ],
 )
 def test_odd_texts_get_a_line(ask, question, line):
