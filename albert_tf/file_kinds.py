@@ -77,6 +77,9 @@ _ZIP = "a zip archive or a document of an office program"
 _UNPACK = "unpack it, and name its files"
 _CONVERT = "convert it, e.g. with iconv"
 _EXTRACT = "write its text to a file"
+# Characters that no text has right after the letters that some formats begin with.
+_NO_TEXT = rb"[\x00-\x08\x0e-\x1f]"
+PARQUET_START = rb"PAR1" + _NO_TEXT
 # First bytes of files that are no text, as a regular expression -> what they are, and what to do.
 _OTHERS = {
     rb"PK(\x03\x04|\x05\x06)": (_ZIP, _UNPACK),
@@ -88,9 +91,10 @@ _OTHERS = {
     rb"\x1f[\x9d\xa0]": ("a file of compress", "decompress it"),
     rb"LZIP\x01": ("a file of lzip", "decompress it"),
     rb"\x5d\x00\x00[\x00-\xff]{2}": ("a file of lzma", "decompress it"),
-    rb"PAR1": ("a Parquet file", ""),
-    rb"ARROW1|FEA1": ("an Arrow or Feather file", ""),
-    rb"ORC": ("an ORC file", ""),
+    PARQUET_START: ("a Parquet file", ""),
+    rb"(ARROW1|FEA1)\x00": ("an Arrow or Feather file", ""),
+    # Its first column may begin with any byte.
+    rb"(?s)ORC.{0,99}" + _NO_TEXT: ("an ORC file", ""),
     rb"Obj\x01": ("an Avro file", ""),
     rb"\x89HDF": ("an HDF5 file", ""),
     rb"\x93NUMPY": ("an array of NumPy", ""),
@@ -102,7 +106,7 @@ _OTHERS = {
     rb"\{\\rtf": ("a document in the Rich Text Format", _EXTRACT),
     rb"\xd0\xcf\x11\xe0": ("a document of an old office program", _EXTRACT),
     rb"WARC/[0-9]": ("a web archive", _EXTRACT),
-    rb"\x89PNG|\xff\xd8\xff|GIF8": ("a picture", ""),
+    rb"\x89PNG|\xff\xd8\xff|GIF8[79]a": ("a picture", ""),
     rb"\x7fELF|MZ\x90\x00": ("a program", ""),
     rb"\xff\xfe\x00\x00|\x00\x00\xfe\xff": ("UTF-32 text", _CONVERT),
     rb"\xff\xfe|\xfe\xff": ("UTF-16 text", _CONVERT),

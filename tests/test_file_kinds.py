@@ -134,6 +134,9 @@ OTHERS = {
     "a PDF document": b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n",
     "a pickle": pickle.dumps([1, 2, 3]),
     "a Parquet file": b"PAR1\x15\x04\xd0",
+    "an ORC file": b"ORC\x1d\0\0\x0a",
+    "an Arrow or Feather file": b"ARROW1\0\0\xff\xff\xff\xff",
+    "a picture": b"GIF89a\x01\0",
     "an HDF5 file": b"\x89HDF\r\n\x1a\n",
     "an array of NumPy": b"\x93NUMPY\x01\0",
     "a safetensors file": b'\x40\0\0\0\0\0\0\0{"a":{}}',
@@ -154,6 +157,16 @@ def test_what_is_no_text_is_named(tmp_path, what, packing):
             continue
         with refused(rf"^{path}, line 1: begins like {what}.*; expected UTF-8 text"):
             read(str(path))
+
+
+@pytest.mark.parametrize(
+    "start", ["ORC", "PAR1", "ARROW1", "FEA1", "GIF8", "Obj", "SQLite format 3"]
+)
+def test_texts_may_begin_with_the_letters_of_formats(tmp_path, start):
+    path = tmp_path / "a.csv"
+    path.write_text(f"{start},text,label\n1,ORC are orcs.,b\n")
+    assert Table.read(path).columns == (start, "text", "label")
+    assert lines_of(path)[1] == "1,ORC are orcs.,b"
 
 
 @pytest.mark.parametrize("format", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, "without a word"])

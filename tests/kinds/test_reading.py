@@ -144,6 +144,10 @@ def test_doubtful_columns_are_refused(names, columns, message):
         ((["a"], "yes"), r"^dev\[1\]: received list in place of a text$"),
         (("a", float("nan")), r"^dev\[1\]: the label is missing \(nan\)$"),
         (("a", " "), r"^dev\[1\]: the label is empty$"),
+        (
+            ("a", "p\ud83d"),
+            r"^dev\[1\]: the label 'p\\ud83d' has half a surrogate pair, no character$",
+        ),
         (("a", "maybe"), r"^dev\[1\]: unknown label 'maybe'; expected 'no', 'yes'$"),
         (("a", "['no', "), r"^dev\[1\]: received the label '\['no','; expected a name, or names"),
         (("a", "[no, yes]"), r"^dev\[1\]: received the label '\[no, yes\]'; expected a name"),

@@ -57,11 +57,15 @@ def is_conll(source: Any, text_column: str | None = None) -> bool:
 
 def read_conll(path: str, split: str) -> Iterator[Sentence]:
     """Yields the texts of a file; `split` is the prefix of their ids."""
+    contents = dict(files.read_lines(path))
     lines: Sequence[_Line] = [
-        (number, _SEPARATORS.split(line.strip(" \t"))) for number, line in files.read_lines(path)
+        (number, _SEPARATORS.split(line.strip(" \t"))) for number, line in contents.items()
     ]
     remove = _without_numbers if _are_counted(lines) else _without_comments
     lines = remove(path, lines)
+    for line in lines:
+        if not _is_between(line):
+            _check_separators(f"{path}, line {line[0]}", contents[line[0]])
     width = None
     for is_between, group in itertools.groupby(lines, _is_between):
         if is_between:
@@ -85,6 +89,16 @@ def read_conll(path: str, split: str) -> Iterator[Sentence]:
 def _is_between(line: _Line) -> bool:
     """Returns whether a line of a CoNLL file separates texts."""
     return line[1][0] in ("", _DOCUMENT)
+
+
+def _check_separators(place: str, line: str) -> None:
+    """Checks that a line has either tabs or spaces between its columns; not a space within one."""
+    for column in line.split("\t") if "\t" in line.strip() else ():
+        if " " in column.strip():
+            raise InputError(
+                f"{place}: '{column.strip()}' beside a tab may be one column or more; expected tabs "
+                "between columns, and no space within one, or spaces alone"
+            )
 
 
 def _are_counted(lines: Sequence[_Line]) -> bool:

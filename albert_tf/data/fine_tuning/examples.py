@@ -301,6 +301,8 @@ def sort_labels(labels: Iterable[str]) -> tuple[str, ...]:
 
 def check_label(place: str, label: str, labels: Labels) -> None:
     """Checks that a label, without surrounding spaces, is one of `labels`; `place` is file and line."""
+    if re.search(r"[\ud800-\udfff]", label):  # JSON can spell it, and no graph can hold it
+        raise InputError(f"{place}: the label {label!r} has half a surrogate pair, no character")
     if isinstance(labels, MultiLabels):
         _check_label_set(place, label, labels.names)
     elif not label:

@@ -29,6 +29,7 @@ from albert_tf.data.fine_tuning.layouts.fasttext import FASTTEXT_START, read_fas
 from albert_tf.data.source_files import JSON_SUFFIXES, suffix_of
 from albert_tf.errors import InputError, name_place, warn
 from albert_tf.extras import check_extra
+from albert_tf.file_kinds import PARQUET_START
 
 
 @dataclasses.dataclass(frozen=True)
@@ -289,7 +290,7 @@ TABLE_FORMATS = (
         _typed(arrow.read_parquet),
         extra="parquet",
         modules=("pyarrow",),
-        start=rb"PAR1",
+        start=PARQUET_START,
     ),
     TableFormat("Excel", (".xlsx",), _read_workbook, extra="xlsx", modules=("openpyxl",)),
 )

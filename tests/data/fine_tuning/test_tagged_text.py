@@ -195,6 +195,14 @@ def test_test_files_may_lack_labels(tmp_path):
         ("a O\nb\n", ", line 2: columns: received 1, expected 2 as in the first line"),
         ("a O\n\u00a0 B-X\n", r", line 2: the word '\\xa0' is white space; expected a word"),
         ("a\nb\n", ", line 1: received one column; expected a word and, last, its tag"),
+        (
+            "New York\tB-LOC\nvery big\tO\n",
+            ", line 1: 'New York' beside a tab may be one column or more; expected tabs between columns",
+        ),
+        (
+            "a\tO\n\nNew York\tB-LOC\n",
+            ", line 3: 'New York' beside a tab may be one column or more",
+        ),
         ("\n\n", ": holds no text"),
     ],
 )
@@ -226,6 +234,10 @@ def span(start, end, label="X"):
         ),
         ({"text": "a cat", "spans": [span(0, 1, "Z")]}, "unknown label 'Z'; expected 'X', 'Y'"),
         ({"text": "a cat", "spans": [span(0, 1, "")]}, "the label is empty"),
+        (
+            {"text": "a cat", "spans": [span(0, 1, "p\ud83d")]},
+            r"the label 'p\\ud83d' has half a surrogate pair, no character",
+        ),
     ],
 )
 def test_mistakes_in_json_lines(tmp_path, value, message):
