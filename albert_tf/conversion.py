@@ -170,18 +170,28 @@ def replace_kind(folder: str, kind: Any) -> bool:
         replace_own(current, kind=kind.to_dict())
         return False
     kind, tensors = kind.stored(read_tensors(os.path.join(current, WEIGHTS_FILE)))
-    others = [name for name in files.list_names(current) if name != WEIGHTS_FILE]
-    contents = {name: files.read_bytes(os.path.join(current, name)) for name in others}
+    paths = [
+        os.path.join(parent, name) for parent, _, names in files.walk(current) for name in names
+    ]
+    contents = {os.path.relpath(path, current): files.read_bytes(path) for path in paths}
+    del contents[WEIGHTS_FILE]
     sums = ModelFolder(current).own["sha256"]
     with folders.replace_folder(folder) as incomplete:
         files.make_folders(incomplete)
-        for name, content in contents.items():
-            files.write_bytes(os.path.join(incomplete, name), content)
+        _write_contents(incomplete, contents)
         weights = os.path.join(incomplete, WEIGHTS_FILE)
         write_tensors(weights, tensors)
         sums = {**sums, WEIGHTS_FILE: files.sha256(weights)}
         replace_own(incomplete, kind=kind.to_dict(), sha256=sums)
     return True
+
+
+def _write_contents(folder: str, contents: Mapping[str, bytes]) -> None:
+    """Writes files into a folder, some of them into folders within."""
+    for name, content in contents.items():
+        path = os.path.join(folder, name)
+        files.make_directory(os.path.dirname(path))
+        files.write_bytes(path, content)
 
 
 def check_names(model: keras.Model, kind: Any = None) -> None:
@@ -212,10 +222,7 @@ def write_description(
         sums: SHA-256 of files that are there already, by name.
     """
     files.make_directory(folder)
-    for name, content in contents.items():
-        path = os.path.join(folder, name)
-        files.make_directory(os.path.dirname(path))
-        files.write_bytes(path, content)
+    _write_contents(folder, contents)
     new = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
     own = {"kind": kind.to_dict()} if kind else {}
     # Last, since it has the sums of all others.

@@ -17,7 +17,7 @@ from albert_tf.kinds.registry import read_kind
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.run import run
 from tests.export.runtimes import RUN_FORM, need
-from tests.helpers import change_kind
+from tests.helpers import change_kind, contents_of
 from tests.tasks.animals import class_rows, make_options, read_table, write_table
 
 COUNT = 120
@@ -171,14 +171,17 @@ def test_a_killed_replacement_leaves_one_of_both(calibrated, tmp_path, monkeypat
     files.make_directory(str(best))
     for path in (calibrated[1] / "out" / "best").iterdir():
         (best / path.name).write_bytes(path.read_bytes())
-    before = {path.name: path.read_bytes() for path in best.iterdir()}
+    (best / "onnx").mkdir()  # of others
+    (best / "onnx" / "model.onnx").write_bytes(b"x")
+    before = contents_of(best)
     changed = dataclasses.replace(kind, temperature=2.0)
     with monkeypatch.context() as patch:
         patch.setattr("albert_tf.conversion.replace_own", lambda *_, **__: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             replace_kind(str(best), changed)
-    assert {path.name: path.read_bytes() for path in best.iterdir()} == before
+    assert contents_of(best) == before
     assert replace_kind(str(best), changed)
+    assert contents_of(best).items() >= {("onnx/model.onnx", b"x")}
     assert read_kind(best).head_temperature == 2 * kind.head_temperature
     change_kind(best, temperature=3.0)  # of a folder whose weights nobody divided
     texts = ["the old cat", "a rose"]
