@@ -196,11 +196,16 @@ def test_folders_describe_the_kind(name, trained):
 
 
 @each_kind
-def test_files_have_the_same(name, trained, predicted):
+def test_files_have_the_same(name, trained, loaded, exported, predicted):
     _, folder, _ = trained(name)
     path = folder / "out" / PREDICTIONS.get(name, "eval_predictions.tsv")
     if name == "embedding":
-        return  # pairs of texts, of which the file has cosines
+        cosines = [float(row["prediction"]) for row in read_table(path)]
+        rows = read_table(folder / "dev.tsv")
+        pairs = [[row[name] for row in rows] for name in ("text_a", "text_b")]
+        for model in (loaded(name), exported(name)):
+            np.testing.assert_allclose(model.predict(*pairs), cosines, atol=2e-5)
+        return
     if path.suffix == ".tsv":
         rows = [line.split("\t")[2:] for line in path.read_text().splitlines()[1:]]
         received = [SAMPLES[name].answer(fields) for fields in rows]

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from albert_tf.losses import (
     ClassificationLoss,
@@ -192,9 +194,8 @@ def test_contrastive_loss_of_triplets_has_the_negatives_of_all():
     np.testing.assert_allclose(received, expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("scores", [[0.5, 2, -1, 2, 7], [1, 0, 0, 1, 0], [3, 3, 3, 3, 3]])
-def test_cosent_loss_is_that_of_cosines_in_another_order_than_scores(scores):
-    embeddings = unit_rows(10)
+def cosent_of(embeddings, scores):
+    """Returns the loss as its paper writes it, a term for each two pairs in the wrong order."""
     cosines = (embeddings[::2] * embeddings[1::2]).sum(axis=1) / 0.05
     terms = [
         np.exp(cosines[low] - cosines[high])
@@ -202,9 +203,23 @@ def test_cosent_loss_is_that_of_cosines_in_another_order_than_scores(scores):
         for low, lower in enumerate(scores)
         if higher > lower
     ]
-    batch = {"label_ids": tf.constant(scores, tf.float32)}
-    received = batch_loss(CosentLoss(temperature=0.05), batch, tf.constant(embeddings))
-    np.testing.assert_allclose(received, np.log1p(sum(terms)), rtol=1e-5, atol=1e-6)
+    return np.log1p(sum(terms))
+
+
+@settings(deadline=None, derandomize=True, max_examples=30)
+@given(st.lists(st.integers(-3, 3), min_size=1, max_size=8), st.integers(0, 99))
+def test_cosent_loss_is_that_of_cosines_in_another_order_than_scores(scores, seed):
+    embeddings = unit_rows(2 * len(scores), seed=seed)
+    received = [
+        batch_loss(
+            CosentLoss(temperature=0.05),
+            {"label_ids": tf.constant(values, tf.float32)},
+            tf.constant(embeddings),
+        )
+        # Only their order counts.
+        for values in (scores, np.exp(scores))
+    ]
+    np.testing.assert_allclose(received, cosent_of(embeddings, scores), rtol=1e-4, atol=1e-5)
 
 
 def test_losses_of_embeddings_are_those_of_sentence_transformers():
