@@ -59,6 +59,14 @@ def test_exactly_what_the_environments_have_is_pinned():
     assert package_names(pins) == package_names(*needed) | PINNED_ONLY
 
 
+def test_all_files_of_shipped_models_are_packed():
+    package, patterns = ROOT / "albert_tf", PYPROJECT["tool"]["setuptools"]["package-data"]
+    packed = {path for pattern in patterns["albert_tf"] for path in package.glob(pattern)}
+    shipped = {*package.glob("pretrained/*/*")} | {*package.glob("pretrained/*/*/*")}
+    assert shipped
+    assert shipped <= packed
+
+
 def test_the_package_is_installed_for_programs_in_any_folder(tmp_path):
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     program = "import importlib.util; print(importlib.util.find_spec('albert_tf').origin)"
