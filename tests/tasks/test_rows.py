@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 import albert_tf
 from albert_tf.data.fine_tuning.examples import Example
 from albert_tf.data.fine_tuning.squad_questions import Answer, SquadExample
-from albert_tf.kinds import Classification, MultiLabel
+from albert_tf.data.fine_tuning.tagged_text import TaggedText
+from albert_tf.data.fine_tuning.tags import Span
+from albert_tf.kinds import Classification, Embedding, MultiLabel, TokenClassification
 from albert_tf.model_folder import STATE_DIR
 from albert_tf.tasks.fine_tuning.held_out import split_rows, warn_of_few_rows, warn_of_labels
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
@@ -136,6 +138,21 @@ def test_too_few_rows_name_all_ways_out(tmp_path):
         "x|rows.csv: too few rows to evaluate on; expected --dev_file, or --dev_fraction=0"
     ):
         split_rows(split_options(tmp_path, do_eval=True), kind, examples(2), None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "row", "count"),
+    [
+        (TokenClassification(), TaggedText("", "a cat", spans=(Span(2, 5, "X"),)), 2),
+        (Embedding(), Example("", "a", "b", label="1"), 2),
+        (Embedding(), Example("", "a", "b"), 0),
+        (Embedding(), Example("", "a", "b", negative="c"), 0),
+    ],
+)
+def test_rows_are_held_out_if_they_can_be_evaluated(kind, row, count, tmp_path):
+    options = split_options(tmp_path, do_eval=False)
+    train, dev = split_rows(options, kind, [row] * 20, None)
+    assert (len(train), len(dev)) == (20 - count, count)
 
 
 def test_folds_and_grown_files(data, tmp_path, capsys, eagerly):

@@ -31,7 +31,7 @@ def split_rows(
     Raises:
         InputError: there are too few rows to evaluate on, or they cannot be evaluated.
     """
-    if getattr(examples[0], "label", "") is None:  # of all
+    if kind.can_hold_out is None and examples[0].label is None:  # of all
         _refuse_evaluation(options)
         return [*examples], []
     by_label = bool(kind.labels)
