@@ -111,3 +111,17 @@ def test_pairs_without_scores_are_trained_to_the_end(encoder, tmp_path):
 def test_few_pairs_with_scores_are_refused(encoder, tmp_path):
     with refused("^train: too few rows to evaluate on"):
         run(options_of(encoder, tmp_path / "out"), {"train": [*rows_of("scored_pairs", 4)]})
+
+
+def test_dev_pairs_of_training_triplets_are_counted(encoder, tmp_path, capsys):
+    train = [*rows_of("triplets", 40)]
+    dev = [*rows_of("scored_pairs", 30, seed=2)]
+    dev += [{"text_a": row["text_a"], "text_b": row["text_b"], "score": 5} for row in train[:3]]
+    few = {"train_batch_size": 2, "accumulate_steps": 2}
+    with refused("^--train_batch_size=2: expected 2 examples or more for each micro-batch"):
+        run(
+            options_of(encoder, tmp_path / "out", dev_file="dev", **few),
+            {"train": train, "dev": dev},
+        )
+    said = capsys.readouterr().err
+    assert "warning: 3 of 33 dev rows have the texts of a training row" in said

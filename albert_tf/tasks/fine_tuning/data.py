@@ -285,7 +285,7 @@ def _warn_of_shared_rows(train: Sequence[Any], dev_sets: Mapping[str, Sequence[A
     """Counts the dev rows that are training rows, too."""
     if not isinstance(train[0], Example):
         return
-    known = {example.texts for example in train}
+    known = {dataclasses.replace(example, negative=None).texts for example in train}
     for name, dev in dev_sets.items():
         shared = sum(example.texts in known for example in dev)
         if shared:
