@@ -26,7 +26,7 @@ from albert_tf.kinds.registry import register
 from albert_tf.kinds.text_kind import TextKind
 from albert_tf.losses import ContrastiveLoss, CosentLoss
 from albert_tf.models import AlbertEmbedder
-from albert_tf.options.kinds import EmbeddingFlags
+from albert_tf.options.kinds import EmbeddingFlags, pooling_names
 
 # What the rows of a training set are: pairs that belong together, pairs with scores, or pairs that belong
 # together with a text that does not.
@@ -56,6 +56,10 @@ class Embedding(EmbeddingFlags, TextKind):
     normalize: bool = True  # to length 1, as in training
     prompt: str = ""  # what is put before each text
     prompts: tuple[tuple[str, str], ...] = ()  # the names of prompts, and the prompts
+
+    def __post_init__(self):
+        super().__post_init__()
+        pooling_names(self.pooling)  # checks it
 
     @property
     def reads_one_sequence(self) -> bool:  # type: ignore[override]  # of a field

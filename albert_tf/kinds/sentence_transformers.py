@@ -8,7 +8,7 @@ from albert_tf import files
 from albert_tf.accounting import account_for, shown
 from albert_tf.checkpoints.hugging_face import has_equivalent
 from albert_tf.config import AlbertConfig
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, name_place
 from albert_tf.kinds.embedder_layers import LAYERS
 from albert_tf.kinds.embedding import Embedding
 from albert_tf.kinds.kind import Kind
@@ -23,7 +23,7 @@ from albert_tf.known_modules import (
 )
 from albert_tf.model_folder import CONFIG_FILE, MODULES_FILE, ModelFolder
 from albert_tf.options import check_layout
-from albert_tf.options.kinds import Pooling
+from albert_tf.options.kinds import Pooling, PoolingName, pooling_names
 from albert_tf.tokenization.tokenizer_settings import TOKENIZER_CONFIG_FILE, read_object
 
 _EMBEDDER_FILE = "config_sentence_transformers.json"
@@ -156,14 +156,15 @@ def _read_pooling(path: str, has_prompts: bool) -> Pooling:
             for key, value in config.items()
             if key.startswith(_OLD_PREFIX) and value
         ]
-    modes = [modes] if isinstance(modes, str) else modes
-    names = [_OLD_POOLINGS.get(mode, mode) for mode in modes]
-    if len(names) != 1 or names[0] not in get_args(Pooling):
-        raise InputError(
-            f"{path}: has the pooling {', '.join(names) or 'of no mode'}; expected one of "
-            f"{', '.join(get_args(Pooling))}"
+        order = get_args(PoolingName)  # whatever that of the keys
+        modes = sorted(
+            (_OLD_POOLINGS.get(mode, mode) for mode in modes),
+            key=lambda mode: order.index(mode) if mode in order else 0,
         )
-    return names[0]
+    pooling = modes if isinstance(modes, str) else "+".join(modes)
+    with name_place(path):
+        pooling_names(pooling)
+    return pooling
 
 
 def module_files(
@@ -192,8 +193,8 @@ def module_files(
     }
     old_names = {ours: theirs for theirs, ours in _OLD_POOLINGS.items()}
     pooling = {
-        f"{_OLD_PREFIX}{old_names.get(name, name)}": name == kind.pooling
-        for name in get_args(Pooling)
+        f"{_OLD_PREFIX}{old_names.get(name, name)}": name in pooling_names(kind.pooling)
+        for name in get_args(PoolingName)
     }
     places = [("Transformer", ""), ("Pooling", "1_Pooling")]
     contents[f"1_Pooling/{CONFIG_FILE}"] = {

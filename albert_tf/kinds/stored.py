@@ -26,6 +26,7 @@ from albert_tf.models import (
     AlbertSpanLabeler,
     AlbertTokenClassifier,
 )
+from albert_tf.options.kinds import pooling_names
 
 
 def head_kind(stored: StoredModel, config: AlbertConfig, lower_case: bool) -> Kind:
@@ -82,7 +83,8 @@ def with_projection(model: keras.Model, kind: Kind, stored: StoredModel) -> kera
     if not isinstance(kind, Embedding) or not folder.holds(MODULES_FILE):
         return model
     encoder = getattr(model, "encoder", model)
-    layers = read_layers(named_modules(folder), encoder.config.hidden_size)
+    width = encoder.config.hidden_size * len(pooling_names(kind.pooling))
+    layers = read_layers(named_modules(folder), width)
     if not layers:
         return model
     return AlbertEmbedder(encoder, kind.pooling, kind.normalize, seed=0, projection=layers)

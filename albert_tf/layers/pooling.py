@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 import keras
 from keras import ops
 
-from albert_tf.options.kinds import Pooling
+from albert_tf.options.kinds import Pooling, PoolingName, pooling_names
 
 _LOWEST = -1e30  # below every hidden state
 
@@ -19,8 +19,16 @@ def pool(
 ) -> keras.KerasTensor:
     """Maps hidden states (B, S, H) and a mask of tokens (B, S) to vectors, float32 (B, H).
 
-    A sequence of padding alone has the vector 0, but with `cls`.
+    Of several poolings the vectors are joined. A sequence of padding alone has the vector 0, but with
+    `cls`.
     """
+    vectors = [_pool(name, states, input_mask) for name in pooling_names(pooling)]
+    return ops.concatenate(vectors, axis=-1) if len(vectors) > 1 else vectors[0]
+
+
+def _pool(
+    pooling: PoolingName, states: keras.KerasTensor, input_mask: keras.KerasTensor
+) -> keras.KerasTensor:
     if pooling == "cls":
         return ops.cast(states[:, 0], "float32")
     states, mask = ops.cast(states, "float32"), ops.cast(input_mask, "float32")

@@ -1,7 +1,7 @@
 """The encoder with heads: of pre-training, and those that classify or embed texts."""
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Self, get_args
+from typing import ClassVar, Self
 
 import keras
 from keras import ops
@@ -14,7 +14,7 @@ from albert_tf.layers.pooling import pool
 from albert_tf.models.base_model import BaseModel
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.inputs import Input
-from albert_tf.options.kinds import Pooling
+from albert_tf.options.kinds import Pooling, pooling_names
 
 
 class EncoderWithHeads(BaseModel):
@@ -254,9 +254,10 @@ class AlbertEmbedder(EncoderWithHeads):
     Args:
         encoder: the encoder; it needs no pooler.
         pooling: `mean` takes the mean of the last hidden states of all tokens, `cls` the last hidden
-            state of [CLS]; for the others see `albert_tf.layers.pooling`.
+            state of [CLS]; for the others, and several, see `albert_tf.layers.pooling`.
         normalize: whether embeddings have the length 1, so that dot products are cosines.
-        projection: layers from (B, H) to (B, any width), between pooling and normalisation.
+        projection: layers from (B, H), or H for each of several poolings, to (B, any width), between
+            pooling and normalisation.
 
     Raises:
         InputError: there is no such pooling.
@@ -272,8 +273,7 @@ class AlbertEmbedder(EncoderWithHeads):
         projection: Sequence[keras.layers.Layer] = (),
         **kwargs,
     ):
-        if pooling not in get_args(Pooling):
-            raise InputError(f"pooling={pooling!r}: expected one of {', '.join(get_args(Pooling))}")
+        pooling_names(pooling)  # checks it
         super().__init__(encoder, seed, name, **kwargs)
         self.pooling = pooling
         self.normalize = normalize

@@ -16,7 +16,10 @@ from albert_tf.errors import InputError, name_place
 from albert_tf.options import check_range, check_type, option, type_of_value
 
 LongTexts = Literal["truncate", "windows"]
-Pooling = Literal["mean", "cls", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"]
+# In the order in which sentence-transformers joins several.
+PoolingName = Literal["cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"]
+# One of them, or several with + between two.
+Pooling = str
 SpanHead = Literal["simple", "conditional"]
 ThresholdMetric = Literal["none", "accuracy", "f1", "macro_f1", "matthews_corrcoef"]
 AnswerRules = Literal["squad", "ar", "de", "en", "es", "hi", "ja", "vi", "zh"]
@@ -58,6 +61,22 @@ class ClassificationFlags(LongTextFlags):
     )
 
 
+def pooling_names(pooling: Pooling) -> list[PoolingName]:
+    """Returns the poolings whose vectors are joined.
+
+    Raises:
+        InputError: there is no such pooling, or several stand in another order.
+    """
+    known = typing.get_args(PoolingName)
+    names = [name for name in known if name in pooling.split("+")]
+    if not names or "+".join(names) != pooling:
+        raise InputError(
+            f"pooling={pooling!r}: expected one of {', '.join(known)}, or several in this order with + "
+            "between two"
+        )
+    return names
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EmbeddingFlags:
     """The options of embeddings."""
@@ -65,7 +84,8 @@ class EmbeddingFlags:
     pooling: Pooling = option(
         "mean: mean of the last hidden states of all tokens; cls: that of [CLS]; max: the highest value "
         "of each feature; mean_sqrt_len_tokens: their sum, divided by the root of their number; "
-        "weightedmean: their mean, each with its number as weight; lasttoken: that of the last token.",
+        "weightedmean: their mean, each with its number as weight; lasttoken: that of the last token. "
+        "Several are joined, e.g. cls+mean.",
         "mean",
     )
     # That of Gao et al. 2021, https://arxiv.org/abs/2104.08821.

@@ -23,7 +23,7 @@ from albert_tf.kinds import Embedding, Kind
 from albert_tf.kinds.kind import open_source
 from albert_tf.models import AlbertEmbedder, AlbertEncoder, AlbertPretrainer
 from albert_tf.options.export_forms import DEFAULT_FORM, Form, Weights
-from albert_tf.options.kinds import Pooling
+from albert_tf.options.kinds import Pooling, pooling_names
 from albert_tf.progress import SECONDS_WITHOUT_PROGRESS, Progress
 from albert_tf.tasks.fine_tuning.predictions import predict
 from albert_tf.tasks.vocabulary import warn_of_unknown_text
@@ -305,6 +305,13 @@ class Loaded:
                 "trained folder"
             )
         projection = getattr(self.model, "projection", ())
+        if projection and isinstance(self.kind, Embedding):
+            names, known = pooling_names(kind.pooling), pooling_names(self.kind.pooling)
+            if len(names) != len(known):
+                raise InputError(
+                    f"pooling={kind.pooling!r}: the layers after the pooling take the width of "
+                    f"{self.kind.pooling!r}"
+                )
         return AlbertEmbedder(encoder, kind.pooling, kind.normalize, seed=0, projection=projection)
 
     def fill_mask(self, text: str, top_k: int = 5) -> list[list[Filling]]:

@@ -1,5 +1,6 @@
 """Folders that sentence-transformers writes, against the library itself; needs `make test-parity`."""
 
+import json
 import types
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 import albert_tf
 from albert_tf.tasks.conversion import ConversionOptions
 from albert_tf.tasks.conversion import run as convert
-from tests.helpers import tiny_config, write_wordpiece
+from tests.helpers import refused, tiny_config, write_wordpiece
 
 WORDS = ("the", "old", "cat", "sat", "on", "a", "mat", ".", "dog")
 TEXTS = ["The old cat.", "a dog sat on the mat", "", "cat " * 90, "mat. mat!"]
@@ -69,6 +70,30 @@ def check_same(library, folder, embedder, **arguments):
 @pytest.mark.parametrize("pooling", POOLINGS)
 def test_poolings(library, modules, encoder, pooling, tmp_path):
     check_same(library, tmp_path / "model", embedder_of(modules, encoder, pooling))
+
+
+@pytest.mark.parametrize("has_dense", [True, False])
+def test_several_poolings_are_joined(library, modules, encoder, has_dense, tmp_path):
+    dense = (modules.Dense(96, 7),) * has_dense
+    embedder = embedder_of(modules, encoder, ["cls", "mean"], *dense, modules.Normalize())
+    check_same(library, tmp_path / "model", embedder)
+    model = albert_tf.load(tmp_path / "model")
+    assert model.kind.pooling == "cls+mean"
+    path = tmp_path / "model" / "1_Pooling" / "config.json"
+    keys = {"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": True}
+    path.write_text(json.dumps({"word_embedding_dimension": 48, **keys}))
+    np.testing.assert_array_equal(
+        albert_tf.load(tmp_path / "model").embed(TEXTS), model.embed(TEXTS)
+    )
+    if has_dense:
+        with refused("pooling='mean': the layers after the pooling take the width of 'cls\\+mean'"):
+            model.embed(TEXTS, pooling="mean")
+    else:
+        assert model.embed(TEXTS, pooling="mean").shape == (len(TEXTS), 48)
+    asked = {"init_checkpoint": str(tmp_path / "model"), "output_checkpoint": str(tmp_path / "new")}
+    convert(ConversionOptions(**asked, to="hugging_face"))
+    theirs = library.SentenceTransformer(str(tmp_path / "new"), device="cpu")
+    np.testing.assert_allclose(theirs.encode(TEXTS), model.embed(TEXTS), rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("activation", ["Tanh", "Identity", "ReLU", "GELU", "Sigmoid", "SiLU"])

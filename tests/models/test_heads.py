@@ -1,5 +1,8 @@
 """What the heads compute from the encoder's outputs."""
 
+import re
+import typing
+
 import keras
 import numpy as np
 import pytest
@@ -11,6 +14,7 @@ from albert_tf.models import (
     AlbertEmbedder,
     AlbertEncoder,
 )
+from albert_tf.options.kinds import PoolingName
 from tests.helpers import random_inputs, refused, tiny_config
 
 # Spans
@@ -84,6 +88,14 @@ def expected_of(encoder, inputs, pooling):
     return np.array([POOLINGS[pooling](row[m]) for row, m in zip(outputs, masks, strict=True)])
 
 
+def test_several_poolings_are_joined(encoder):
+    inputs = random_inputs()
+    model = AlbertEmbedder(encoder, "cls+mean+lasttoken")
+    parts = [expected_of(encoder, inputs, name) for name in ("cls", "mean", "lasttoken")]
+    np.testing.assert_allclose(model(inputs), np.hstack(parts), rtol=0, atol=1e-5)
+    assert model.compute_output_shape((3, 11)) == (3, 144)
+
+
 @pytest.mark.parametrize("pooling", POOLINGS)
 def test_poolings_equal_numpy(encoder, pooling):
     inputs = random_inputs()
@@ -122,8 +134,12 @@ def test_a_sequence_of_padding_alone_gives_numbers(encoder, pooling):
 
 
 def test_refuses_an_unknown_pooling(encoder):
-    with refused(f"^pooling='median': expected one of {', '.join(POOLINGS)}$"):
-        AlbertEmbedder(encoder, "median")
+    known = typing.get_args(PoolingName)
+    assert {*known} == {*POOLINGS}
+    for pooling in ("mean+cls", "cls+cls", "cls+", "median", ""):
+        expected = rf"{', '.join(known)}, or several in this order with \+ between two$"
+        with refused(rf"^pooling='{re.escape(pooling)}': expected one of {expected}"):
+            AlbertEmbedder(encoder, pooling)
 
 
 def test_a_projection_is_kept(encoder, tmp_path):

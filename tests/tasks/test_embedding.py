@@ -353,8 +353,9 @@ DAMAGED = r"modules\.json: does not describe an embedder as expected"
             "has a module 'CNN'; expec",
         ),
         ([*MODULES, NORMALIZE, DENSE], {"pooling_mode": "cls"}, "Pooling, Normalize, Dense; expec"),
-        (MODULES, {"pooling_mode": "median"}, r"config\.json: has the pooling median; exp"),
-        (MODULES, {"pooling_mode": ["mean", "cls"]}, "has the pooling mean, cls; expected one of"),
+        (MODULES, {"pooling_mode": "median"}, r"config\.json: pooling='median': exp"),
+        (MODULES, {"pooling_mode": ["mean", "cls"]}, r"pooling='mean\+cls': expected one of"),
+        (MODULES, {"pooling_mode": []}, "pooling='': expected one of cls, max, mean,"),
         ({"type": "Transformer"}, {}, DAMAGED),
         ([MODULES[0], {"type": MODULES[1]["type"]}], {}, DAMAGED),
         (
