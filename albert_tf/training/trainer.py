@@ -99,6 +99,10 @@ class Trainer(Evaluator):
         loss's weights as `..._per_update`, and `skipped_updates`, which is 1 if the loss or a gradient is
         not finite; such a step changes no variable.
         """
+        if tf.config.functions_run_eagerly():
+            # As when a step is debugged: the loop would be traced to know what it returns.
+            steps = [self._packed_step(next(batches)) for _ in range(count)]
+            return StepMeans(steps[0].names, tf.stack([step.values for step in steps]))
         most = _COMPILED_STEPS if self._compiles_loop else count
         calls = [min(most, count - first) for first in range(0, count, most)]
         parts = [self._train_loop(batches, tf.constant(number)) for number in calls]

@@ -140,7 +140,7 @@ def test_resumed_run_warns_of_other_data(options, tmp_path, eagerly, capsys):
 
 
 def test_variable_without_a_name_in_folders_is_refused_before_the_training(
-    language_data, tmp_path, monkeypatch
+    language_data, tmp_path, monkeypatch, eagerly
 ):
     def build_with_another_head(self):
         build(self)

@@ -115,7 +115,7 @@ def test_the_same_command_changes_nothing_and_another_metric_is_refused(chosen):
         run(dataclasses.replace(options, threshold_metric="accuracy"))
 
 
-def test_a_later_evaluation_may_choose_by_another_metric(data, tmp_path, capsys):
+def test_a_later_evaluation_may_choose_by_another_metric(data, tmp_path, eagerly):
     steps = {"num_train_steps": 6, "save_checkpoints_steps": 2}
     options = make_options(data, tmp_path / "out", **steps, best_metric="loss")
     run(options)

@@ -174,6 +174,26 @@ def test_variable_that_the_loss_does_not_reach_stays(eagerly):
     np.testing.assert_array_equal(kernel, before)
 
 
+class CountedLoss(PretrainingLoss):
+    """Knows how often it was computed or traced."""
+
+    count = 0
+
+    def metrics(self, batch, outputs):
+        self.count += 1
+        return super().metrics(batch, outputs)
+
+
+def test_eager_updates_are_those_of_the_graph_and_trace_none(plain, eagerly):
+    batches, history, _ = plain
+    loss = CountedLoss()
+    received = train(make_trainer("one_device", loss=loss), batches.take(2))
+    assert loss.count == 2
+    for name in ("masked_lm_loss", "sentence_order_loss", "gradient_norm"):
+        expected = column(history[:2], name)
+        np.testing.assert_allclose(column(received, name), expected, rtol=1e-5)
+
+
 class SeeingPretrainer(AlbertPretrainer):
     """A model whose `INPUTS` name two labels."""
 
