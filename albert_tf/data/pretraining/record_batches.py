@@ -68,9 +68,11 @@ def pretraining_batches(
 
     epoch, position = divmod(start_step * batch_size, sum(counts))
     window, place = divmod(position, shuffle_buffer)
-    begun = epoch_from(tf.constant(epoch, tf.int64), tf.constant(window, tf.int64)).skip(place)
-    others = tf.data.Dataset.counter(epoch + 1).flat_map(lambda epoch: epoch_from(epoch, zero))
-    batches = begun.concatenate(others).batch(batch_size, drop_remainder=True)
+    begun = tf.constant([epoch, window], tf.int64)
+    rows = tf.data.Dataset.counter(epoch).flat_map(
+        lambda epoch: epoch_from(epoch, tf.where(epoch == begun[0], begun[1], zero))
+    )
+    batches = rows.skip(place).batch(batch_size, drop_remainder=True)
     return _prepared(batches, records, seed, start_step)
 
 
