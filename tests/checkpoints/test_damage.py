@@ -1,6 +1,7 @@
 """Files that are damaged, or hold another model: one line says what is wrong, and nothing is loaded."""
 
 import dataclasses
+import functools
 import json
 import pathlib
 import shutil
@@ -128,22 +129,28 @@ def test_brackets_in_a_path(tmp_path, intact, encoder):
     assert find_vocabulary(ModelFolder(str(folder / "hugging_face")))[1] is not None
 
 
+@functools.cache
+def made(layout):
+    """Returns a model of a layout, or class of `transformers`, which no test changes, and its tensors."""
+    if layout == "original":
+        model = random_model("pretrainer", tiny_config())
+        return model, original_tensors(model)
+    if layout == "brightmart":
+        return brightmart_pretrainer()
+    if layout == "keras_hub":
+        return AlbertEncoder(KERAS_HUB_CONFIG), keras_hub_tensors()[0]
+    model = AlbertEncoder(config_of(layout))
+    if layout.endswith("Classification"):
+        model = AlbertClassifier(model, 3)
+    return model, folder_tensors(layout)
+
+
 def write(folder, layout, change=None):
-    """Writes a model of a layout, or class of `transformers`, and returns it, as it is there, and where.
+    """Writes the model of a layout, and returns it, as it is there, and where.
 
     `change` are tensors to add, to replace or, if None, to leave out.
     """
-    if layout == "original":
-        model = random_model("pretrainer", tiny_config())
-        tensors = original_tensors(model)
-    elif layout == "brightmart":
-        model, tensors = brightmart_pretrainer()
-    elif layout == "keras_hub":
-        model, tensors = AlbertEncoder(KERAS_HUB_CONFIG), keras_hub_tensors()[0]
-    else:
-        model, tensors = AlbertEncoder(config_of(layout)), folder_tensors(layout)
-        if layout.endswith("Classification"):
-            model = AlbertClassifier(model, 3)
+    model, tensors = made(layout)
     tensors = {**tensors, **(change or {})}
     tensors = {name: tensor for name, tensor in tensors.items() if tensor is not None}
     if layout in ("original", "brightmart"):

@@ -169,6 +169,12 @@ def test_a_berts_checkpoint_needs_the_config_of_a_bert(tmp_path):
         load_checkpoint(AlbertEncoder(tiny_config()), folder)
 
 
+@pytest.fixture(scope="module")
+def bert():
+    """A model that tests only read."""
+    return random_model("pretrainer", tiny_config(embedding_size=48, sharing="none"))
+
+
 @pytest.mark.parametrize(
     ("name", "is_lower_cased"),
     [
@@ -178,9 +184,8 @@ def test_a_berts_checkpoint_needs_the_config_of_a_bert(tmp_path):
         ("wwm_uncased_L-3_H-48_A-4", True),
     ],
 )
-def test_the_name_of_googles_folder_tells_the_case(tmp_path, name, is_lower_cased):
-    model = random_model("pretrainer", tiny_config(embedding_size=48, sharing="none"))
-    loaded = load(write_google_bert(tmp_path / name, model))
+def test_the_name_of_googles_folder_tells_the_case(bert, tmp_path, eagerly, name, is_lower_cased):
+    loaded = load(write_google_bert(tmp_path / name, bert))
     assert loaded.tokenizer.lower_case == is_lower_cased
     assert loaded.predict(["Abc"]).shape == (1, 48)
 
