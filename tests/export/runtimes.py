@@ -18,7 +18,7 @@ _EXTRAS = ",".join(form for form, facts in FORMS.items() if facts.packages)
 _PARITY = f"needs the group parity: pip install 'albert-tf[{_EXTRAS}]'"
 
 
-@functools.lru_cache(maxsize=4)
+@functools.lru_cache(maxsize=8)
 def load(path):
     """Loads a SavedModel, once for several tests."""
     return tf.saved_model.load(path)

@@ -219,7 +219,7 @@ class LossOfSeen(PretrainingLoss):
         return means
 
 
-def test_model_sees_the_labels_that_its_inputs_name():
+def test_model_sees_the_labels_that_its_inputs_name(eagerly):
     trainer = make_trainer("one_device", loss=LossOfSeen(), model_class=SeeingPretrainer)
     model = trainer.model
     batches = random_pretraining_batches(1)
