@@ -45,26 +45,6 @@ def test_a_single_class_gives_no_warning(labels, predicted):
     assert values["f1"] == pytest.approx(2 * labels.mean() / (1 + labels.mean()) * predicted)
 
 
-@settings(deadline=None, derandomize=True, max_examples=40)
-@given(
-    st.integers(1, 4).flatmap(
-        lambda most: st.lists(
-            st.tuples(st.integers(0, most), st.integers(0, most)), min_size=1, max_size=40
-        )
-    )
-)
-def test_those_of_classes_are_those_of_scikit_learn(rows):
-    sides = np.array(rows).T
-    expected = {
-        "accuracy": metrics.accuracy_score(*sides),
-        "f1": metrics.f1_score(*sides, labels=[1], average="macro", zero_division=0.0),
-        "macro_f1": metrics.f1_score(*sides, average="macro", zero_division=0.0),
-    }
-    if all(map(np.ptp, sides)):
-        expected["matthews_corrcoef"] = metrics.matthews_corrcoef(*sides)
-    assert compute_metrics(list(expected), *sides) == expected
-
-
 @settings(deadline=None, derandomize=True)
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 9)), min_size=1, max_size=40))
 def test_areas_under_the_curve_are_those_of_scikit_learn(rows):
