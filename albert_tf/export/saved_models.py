@@ -74,11 +74,30 @@ class IdsModel(tf.Module):
             with reading(model, self.weights):
                 return kind.outputs(model(inputs, training=False))
 
+        self.predict = self.serve = trace(predict, **ids_specs(kind))
+        self.served = {SERVING: self.serve}
+
+
+class TextModel(tf.Module):
+    """Maps raw text to predictions; its SavedModel needs TensorFlow Text's operators.
+
+    Texts are split, truncated and joined as in training. `served` has one with the texts of each
+    example and, if examples may have more, `pairs` with these, too. `weights` are those of an `IdsModel`.
+    """
+
+    def __init__(
+        self, model: keras.Model, kind: Any, tokenizer: Tokenizer, weights: Sequence[tf.Variable]
+    ):
+        super().__init__()
+        self.weights = weights
+        self.graph_tokenizer = make_graph_tokenizer(tokenizer)
+
+        # The closures keep model and kind out of what the module tracks.
         def compute_tokens(inputs):
             return model(model.without_padding(inputs), training=False)
 
         def predict_unchecked(**inputs):
-            """Like `predict`, for ids that the caller's graph makes.
+            """Like `predict` of an `IdsModel`, for ids that the caller's graph makes.
 
             Layers compute tokens only, so outputs at padding positions are undefined. `predict` computes
             all positions: XLA and other runtimes need shapes that do not depend on the mask, and some
@@ -87,26 +106,8 @@ class IdsModel(tf.Module):
             with reading(model, self.weights):
                 return kind.outputs(map_slices(compute_tokens, inputs))
 
-        specs = ids_specs(kind)
-        self.predict = self.serve = trace(predict, **specs)
-        self.served = {SERVING: self.serve}
-        self.predict_unchecked = trace(predict_unchecked, **specs)
+        self.predict_unchecked = trace(predict_unchecked, **ids_specs(kind))
 
-
-class TextModel(tf.Module):
-    """Maps raw text to predictions, with an `IdsModel`; its SavedModel needs TensorFlow Text's operators.
-
-    Texts are split, truncated and joined as in training. `served` has one with the texts of each
-    example and, if examples may have more, `pairs` with these, too.
-    """
-
-    def __init__(self, ids_model: IdsModel, kind: Any, tokenizer: Tokenizer):
-        super().__init__()
-        self.weights = ids_model.weights
-        self.predict_unchecked = ids_model.predict_unchecked
-        self.graph_tokenizer = make_graph_tokenizer(tokenizer)
-
-        # The closure keeps the kind out of what the module tracks.
         def serve(names: Sequence[str]):
             specs = text_specs(kind, names)
 

@@ -15,17 +15,20 @@ from albert_tf.export.writers import Exported, Written
 
 def write(exported: Exported, folders: Mapping[str, str]) -> dict[str, Written]:
     """Writes the model of ids and, if it has a folder, that of texts, which shares its weights."""
-    ids_model = saved_models.IdsModel(exported.model, exported.kind)
+    model, kind = exported.model, exported.kind
+    ids_model = saved_models.IdsModel(model, kind)
     modules = {"ids": ids_model}
     if "text" in folders:
-        modules["text"] = saved_models.TextModel(ids_model, exported.kind, exported.tokenizer)
+        modules["text"] = saved_models.TextModel(
+            model, kind, exported.tokenizer, weights=ids_model.weights
+        )
     written = {}
     for name, module in modules.items():
         signature, folder = module.serve, folders[name]
         with files.explain_refusal(folder):
             tf.saved_model.save(module, folder, signatures=dict(module.served))
         written[name] = Written(
-            stored_in=exported.model.compute_dtype,
+            stored_in=model.compute_dtype,
             inputs=saved_models.input_specs(signature),
             outputs=signature.structured_outputs,
             title="Signature `serving_default`",
