@@ -6,7 +6,7 @@
 import math
 
 import numpy as np
-from scipy.special import log_softmax, softmax
+from scipy.special import log_softmax, logit, softmax
 
 # Theirs, of equal width.
 _BINS = 15
@@ -62,3 +62,9 @@ def log_probabilities(probabilities: np.ndarray) -> np.ndarray:
     """Returns logits, float64 (n, k), of probabilities, of which some may have become 0."""
     least = np.finfo(np.float32).tiny
     return log_softmax(np.log(np.maximum(probabilities.astype(np.float64), least)), axis=-1)
+
+
+def log_odds(probabilities: np.ndarray) -> np.ndarray:
+    """Returns logits, float64 (n, k), of probabilities of single labels, which may have become 0 or 1."""
+    margin = np.finfo(np.float32).eps
+    return logit(np.clip(probabilities.astype(np.float64), margin, 1 - margin))

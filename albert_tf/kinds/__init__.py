@@ -7,13 +7,14 @@ from albert_tf.data.fine_tuning.label_sets import find_label_names
 from albert_tf.data.fine_tuning.opened_tables import open_table
 from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.errors import InputError
-from albert_tf.kinds.classification import Classes, Classification, Regression, Scores
+from albert_tf.kinds.classification import Classes, Classification
 from albert_tf.kinds.embedding import Embedding
 from albert_tf.kinds.kind import Kind, Quality
 from albert_tf.kinds.multi_label import LabelSets, MultiLabel
 from albert_tf.kinds.multiple_choice import MultipleChoice
 from albert_tf.kinds.question_answering import Answers, QuestionAnswering
 from albert_tf.kinds.registry import KINDS, register
+from albert_tf.kinds.regression import Regression, Scores
 from albert_tf.kinds.token_classification import TokenClassification
 
 # The kinds that `recognise` returns.

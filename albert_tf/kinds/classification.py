@@ -1,4 +1,4 @@
-"""Classes and scores of texts or pairs of texts."""
+"""Classes of texts or pairs of texts."""
 
 import dataclasses
 import math
@@ -12,7 +12,6 @@ from albert_tf import files
 from albert_tf.data.fine_tuning.cells import decode
 from albert_tf.data.fine_tuning.examples import (
     Example,
-    ScoreRange,
     label_name,
     quote_names,
     sort_labels,
@@ -34,12 +33,14 @@ from albert_tf.evaluation.metrics import (
 )
 from albert_tf.kinds.kind import Kind, Quality, of_weights
 from albert_tf.kinds.registry import register
-from albert_tf.kinds.text_kind import LongTextKind, change_head
-from albert_tf.losses import ClassificationLoss, RegressionLoss, batch_loss
+from albert_tf.kinds.taught import TaughtTextKind
+from albert_tf.kinds.text_kind import change_head
+from albert_tf.losses import (
+    ClassificationLoss,
+    TaughtClassificationLoss,
+    batch_loss,
+)
 from albert_tf.options.kinds import ClassificationFlags
-
-# Mean and standard deviation from which on scores are scaled for the training. Those of STS-B are not.
-_FAR = 8.0
 
 # Fewer dev rows fit no temperature. In simulations 100 find it to about a fifth, which costs as much loss
 # as being a fourth too sure does; 50 cost twice that.
@@ -62,7 +63,7 @@ class Classes(NamedTuple):
 
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Classification(ClassificationFlags, LongTextKind):
+class Classification(ClassificationFlags, TaughtTextKind):
     """Texts or pairs of texts, with one of several labels. Predictions are logits, float32 (n, k)."""
 
     name: ClassVar = "classification"
@@ -92,6 +93,12 @@ class Classification(ClassificationFlags, LongTextKind):
     @property
     def loss(self) -> ClassificationLoss:
         return ClassificationLoss(self.weights, self.label_smoothing)
+
+    def taught_loss(self, weight: float) -> TaughtClassificationLoss:
+        return TaughtClassificationLoss(self.loss, weight)
+
+    def predictions_of(self, targets: np.ndarray) -> np.ndarray:
+        return log_probabilities(targets)
 
     def fit_labels(self, examples: Sequence[Example], path: str) -> Self:
         """Returns the kind with the labels of the training set, sorted, unless it has labels."""
@@ -215,74 +222,6 @@ class Classification(ClassificationFlags, LongTextKind):
     def interpretation(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
         """Maps logits (B, k) to `logits`, `probabilities` (B, k) and `label` (B,)."""
         return interpret_classes(self.labels, logits / self.temperature, self._limit)
-
-
-class Scores(NamedTuple):
-    """The predictions of a regression model for n examples.
-
-    Attributes:
-        score: float32 (n,).
-    """
-
-    score: np.ndarray
-
-
-@register
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Regression(LongTextKind):
-    """Texts or pairs of texts, with a score. Predictions are float32 (n, 1)."""
-
-    name: ClassVar = "regression"
-    Result: ClassVar = Scores
-    more_metrics: ClassVar = ("loss",)
-
-    metrics: tuple[str, ...] = ("pearson", "spearman")
-    # What the model learns is (score - offset) / scale, where scores are too large or too small for it.
-    offset: float = 0.0
-    scale: float = 1.0
-
-    @property
-    def accepted_labels(self) -> ScoreRange:
-        return ScoreRange()
-
-    @property
-    def loss(self) -> RegressionLoss:
-        return RegressionLoss(self.offset, self.scale)
-
-    def fit_labels(self, examples: Sequence[Example], path: str) -> Self:
-        """Returns the kind with mean and deviation of the scores, if these are far from 0 and 1."""
-        scores = label_ids(examples, self.accepted_labels).astype(np.float64)
-        offset, scale = float(scores.mean()), float(scores.std())
-        if not scale:
-            raise InputError(f"{path}: every row has the score {offset:g}; expected two or more")
-        fitted = super().fit_labels(examples, path)
-        if 1 / _FAR <= scale <= _FAR and abs(offset) <= _FAR:
-            return fitted
-        return dataclasses.replace(fitted, offset=offset, scale=scale)
-
-    def stored(self, tensors: dict[str, np.ndarray]) -> tuple[Self, dict[str, np.ndarray]]:
-        """Returns the kind and the tensors of the model whose outputs are the scores themselves."""
-        kind = dataclasses.replace(self, offset=0.0, scale=1.0)
-        return kind, change_head(
-            tensors,
-            weight=lambda x: x * self.scale,
-            bias=lambda x: x * self.scale + self.offset,
-        )
-
-    def measure(self, examples: Sequence[Example], predictions: np.ndarray) -> Quality:
-        """Also measures the root of the mean squared error, and that error as the loss."""
-        scores = label_ids(examples, self.accepted_labels)
-        predicted = self.result(examples, predictions).score
-        loss = float(batch_loss(RegressionLoss(), {"label_ids": scores}, predicted[:, None]))
-        metrics = compute_metrics(self.metrics, scores, predicted)
-        return Quality({**metrics, "rmse": loss**0.5, "loss": loss})
-
-    def answers(self, examples, predictions: np.ndarray) -> dict[str, list[float]]:
-        return {"prediction": self.result(examples, predictions).score.tolist()}
-
-    def interpretation(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Maps logits (B, 1) to `score` (B,)."""
-        return {"score": logits[:, 0] * self.scale + self.offset}
 
 
 def _parse_weights(text: str, labels: Sequence[str]) -> dict[str, float]:

@@ -13,6 +13,7 @@ from albert_tf.data.fine_tuning.features import label_ids
 from albert_tf.data.fine_tuning.label_sets import join_labels
 from albert_tf.data.fine_tuning.opened_tables import open_table
 from albert_tf.errors import InputError
+from albert_tf.evaluation.calibration import log_odds
 from albert_tf.evaluation.metrics import (
     DEFAULT_THRESHOLD,
     choose_thresholds,
@@ -22,8 +23,9 @@ from albert_tf.evaluation.metrics import (
 )
 from albert_tf.kinds.kind import Quality
 from albert_tf.kinds.registry import register
-from albert_tf.kinds.text_kind import LongTextKind, hide_blank
-from albert_tf.losses import MultiLabelLoss, batch_loss
+from albert_tf.kinds.taught import TaughtTextKind
+from albert_tf.kinds.text_kind import hide_blank
+from albert_tf.losses import MultiLabelLoss, TaughtMultiLabelLoss, batch_loss
 
 
 class LabelSets(NamedTuple):
@@ -40,7 +42,7 @@ class LabelSets(NamedTuple):
 
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class MultiLabel(LongTextKind):
+class MultiLabel(TaughtTextKind):
     """Texts or pairs of texts, with any number of labels. Predictions are logits, float32 (n, k)."""
 
     name: ClassVar = "multi_label"
@@ -79,6 +81,12 @@ class MultiLabel(LongTextKind):
         if not names:
             raise InputError(f"{path}: no row has a label; expected one label or more")
         return dataclasses.replace(fitted, labels=sort_labels(names))
+
+    def taught_loss(self, weight: float) -> TaughtMultiLabelLoss:
+        return TaughtMultiLabelLoss(self.loss, weight)
+
+    def predictions_of(self, targets: np.ndarray) -> np.ndarray:
+        return log_odds(targets)
 
     @property
     def _limits(self) -> tuple[float, ...]:

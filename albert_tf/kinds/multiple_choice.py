@@ -35,6 +35,7 @@ class MultipleChoice(MultipleChoiceFlags, Classification):
     reads_one_sequence: ClassVar = False
     length_options: ClassVar = ("max_qa_length",)
     more_metrics: ClassVar = ("loss",)
+    can_be_taught: ClassVar = False
 
     @property
     def reported(self) -> tuple[str, ...]:

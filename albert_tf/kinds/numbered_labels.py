@@ -24,10 +24,8 @@ def find_numbered_labels(table: Table, columns: Columns, labels: Labels) -> Mapp
         labels: those of the model.
     """
     known = labels.names if isinstance(labels, MultiLabels) else labels
-    if not isinstance(known, tuple) or known != generic_labels(len(known)):
-        return {}
-    numbered = {str(number): name for number, name in enumerate(known)}
-    received = _names_in(table, columns)
+    numbered = names_of_numbers(known) if isinstance(known, tuple) else {}
+    received = _names_in(table, columns) if numbered else set()
     used = [number for number in numbered if number in received]
     if not used:
         return {}
@@ -38,6 +36,13 @@ def find_numbered_labels(table: Table, columns: Columns, labels: Labels) -> Mapp
         file=sys.stderr,
     )
     return numbered
+
+
+def names_of_numbers(labels: tuple[str, ...]) -> dict[str, str]:
+    """Returns the label of a model that each number stands for; none if its labels have names."""
+    if labels != generic_labels(len(labels)):
+        return {}
+    return {str(number): name for number, name in enumerate(labels)}
 
 
 def _names_in(table: Table, columns: Columns) -> set[str]:

@@ -8,13 +8,14 @@ from albert_tf.config import AlbertConfig
 from albert_tf.conversion import class_of
 from albert_tf.data.fine_tuning.tags import TagTable
 from albert_tf.errors import InputError, warn
-from albert_tf.kinds.classification import Classification, Regression
+from albert_tf.kinds.classification import Classification
 from albert_tf.kinds.embedder_layers import read_layers
 from albert_tf.kinds.embedding import Embedding
 from albert_tf.kinds.kind import Kind
 from albert_tf.kinds.multi_label import MultiLabel
 from albert_tf.kinds.question_answering import QuestionAnswering
 from albert_tf.kinds.registry import kind_in
+from albert_tf.kinds.regression import Regression
 from albert_tf.kinds.sentence_transformers import module_files, named_modules, read_modules
 from albert_tf.kinds.token_classification import TokenClassification
 from albert_tf.model_folder import MODULES_FILE, ModelFolder

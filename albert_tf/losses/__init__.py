@@ -26,8 +26,17 @@ from albert_tf.losses.pretraining import (
     PretrainingLoss,
     SentenceOrder,
 )
+from albert_tf.losses.taught import (
+    TARGETS,
+    TaughtClassificationLoss,
+    TaughtLoss,
+    TaughtMultiLabelLoss,
+    TaughtRegressionLoss,
+    TaughtTokenClassificationLoss,
+)
 
 __all__ = [
+    "TARGETS",
     "ClassificationLoss",
     "ConditionalSpanLoss",
     "ContrastiveLoss",
@@ -41,6 +50,11 @@ __all__ = [
     "RegressionLoss",
     "SentenceOrder",
     "SpanLoss",
+    "TaughtClassificationLoss",
+    "TaughtLoss",
+    "TaughtMultiLabelLoss",
+    "TaughtRegressionLoss",
+    "TaughtTokenClassificationLoss",
     "TokenClassificationLoss",
     "batch_loss",
 ]

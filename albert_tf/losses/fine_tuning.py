@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.losses.means import Batch, Mean, count_rows, loss_and_accuracy
+from albert_tf.losses.means import Batch, Mean, count_rows, label_weights, loss_and_accuracy
 
 
 class MeanLoss(abc.ABC):
@@ -50,12 +50,12 @@ class ClassificationLoss(MeanLoss):
     def metrics(self, batch: Batch, outputs: tf.Tensor) -> dict[str, Mean]:
         """Returns loss and accuracy, given logits, float (B, classes)."""
         labels, smoothing = batch["label_ids"], self._label_smoothing
-        ones = tf.ones_like(labels, tf.float32)
+        rows = label_weights(batch, labels)
         loss, accuracy = loss_and_accuracy(
-            logits=outputs, labels=labels, weights=ones, label_smoothing=smoothing
+            logits=outputs, labels=labels, weights=rows, label_smoothing=smoothing
         )
         if self._class_weights:
-            weights = tf.gather(tf.constant(self._class_weights), labels)
+            weights = rows * tf.gather(tf.constant(self._class_weights), labels)
             loss, _ = loss_and_accuracy(
                 logits=outputs, labels=labels, weights=weights, label_smoothing=smoothing
             )
@@ -75,7 +75,7 @@ class RegressionLoss(MeanLoss):
     def metrics(self, batch: Batch, outputs: tf.Tensor) -> dict[str, Mean]:
         """Returns the loss, given outputs, float (B, 1)."""
         errors = tf.square(outputs[:, 0] - (batch["label_ids"] - self._offset) / self._scale)
-        return {"loss": Mean(tf.reduce_sum(errors), count_rows(errors))}
+        return {"loss": _mean_of_labelled(batch, errors)}
 
 
 class MultiLabelLoss(MeanLoss):
@@ -84,8 +84,7 @@ class MultiLabelLoss(MeanLoss):
     def metrics(self, batch: Batch, outputs: tf.Tensor) -> dict[str, Mean]:
         """Returns the loss, given logits, float (B, k)."""
         losses = tf.nn.sigmoid_cross_entropy_with_logits(batch["label_ids"], outputs)
-        of_rows = tf.reduce_mean(losses, axis=-1)
-        return {"loss": Mean(tf.reduce_sum(of_rows), count_rows(of_rows))}
+        return {"loss": _mean_of_labelled(batch, tf.reduce_mean(losses, axis=-1))}
 
 
 class ContrastiveLoss(MeanLoss):
@@ -159,7 +158,7 @@ class TokenClassificationLoss(MeanLoss):
 
     def weights(self, batch: Batch) -> dict[str, tf.Tensor]:
         """Returns the number of labelled tokens."""
-        return {self.rows: tf.reduce_sum(_is_labelled(batch))}
+        return {self.rows: tf.reduce_sum(is_labelled(batch["label_ids"]))}
 
     def total(self, means: Mapping[str, Mean], weights: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """Returns the mean over the labelled tokens; 0 without any."""
@@ -168,7 +167,7 @@ class TokenClassificationLoss(MeanLoss):
     def metrics(self, batch: Batch, outputs: tf.Tensor) -> dict[str, Mean]:
         """Returns loss and accuracy, given logits, float (B, S, classes)."""
         labels = tf.maximum(batch["label_ids"], 0)
-        loss, accuracy = loss_and_accuracy(outputs, labels, _is_labelled(batch))
+        loss, accuracy = loss_and_accuracy(outputs, labels, is_labelled(batch["label_ids"]))
         return {"loss": loss, "accuracy": accuracy}
 
 
@@ -208,5 +207,12 @@ class ConditionalSpanLoss(SpanLoss):
         return {"loss": Mean(total, count_rows(answerability))}
 
 
-def _is_labelled(batch: Batch) -> tf.Tensor:
-    return tf.cast(batch["label_ids"] >= 0, tf.float32)
+def is_labelled(ids: tf.Tensor) -> tf.Tensor:
+    """Returns 1 for each token with a label, int (B, S), and 0 for those with -1, float32 (B, S)."""
+    return tf.cast(ids >= 0, tf.float32)
+
+
+def _mean_of_labelled(batch: Batch, losses: tf.Tensor) -> Mean:
+    """Returns the mean of the losses (B,) of rows with a label."""
+    weights = label_weights(batch, losses)
+    return Mean(tf.reduce_sum(weights * losses), tf.reduce_sum(weights))

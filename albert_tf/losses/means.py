@@ -20,6 +20,16 @@ def count_rows(tensor: tf.Tensor) -> tf.Tensor:
     return tf.cast(tf.shape(tensor)[0], tf.float32)
 
 
+def label_weights(batch: Batch, rows: tf.Tensor) -> tf.Tensor:
+    """Returns 1 for each of the rows (B, ...) with a label and 0 for others, float32 (B,).
+
+    The batch has them as `label_weights` if some rows have no label.
+    """
+    if "label_weights" in batch:
+        return batch["label_weights"]
+    return tf.ones(tf.shape(rows)[:1])
+
+
 def loss_and_accuracy(
     logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor, label_smoothing: float = 0.0
 ) -> tuple[Mean, Mean]:

@@ -28,17 +28,18 @@ from albert_tf.training.loop import Callback
 # Flags that other arguments stand for, or that ask for something else than a model.
 _NO_ARGUMENTS = (
     *("do_train", "do_eval", "do_predict", "task_name", "data_dir", "data_source"),
-    *("train_file", "dev_file", "test_file", "predict_file", "predict_format", "init_checkpoint"),
-    "output_dir",
+    *("train_file", "dev_file", "test_file", "unlabeled_file", "predict_file", "predict_format"),
+    *("init_checkpoint", "output_dir"),
 )
 
 
 def fine_tune(
     model: str,
-    train: Any,
+    train: Any = None,
     dev: Any = None,
     *,
     output_dir: str,
+    unlabeled: Any = None,
     kind: str = Classification.name,
     callback: Callback | None = None,
     **flags: Any,
@@ -58,6 +59,8 @@ def fine_tune(
             for questions, and for pairs without scores. Where questions may have no answer, it chooses
             `null_score_diff_threshold`, unless that is given.
         output_dir: folder for checkpoints, metrics and results.
+        unlabeled: more texts to train on, which the teacher labels, with `teacher="..."`: a path, a list
+            of texts, or the same as `train` without labels, which then may be missing.
         kind: `classification`, `regression`, `multi_label`, `multiple_choice`, `token_classification`,
             `embedding`, `question_answering`, or a kind of your own, see docs/kinds.md.
         callback: called after each report with the number of updates and the metrics, such as
@@ -74,7 +77,10 @@ def fine_tune(
     with name_place(f"kind={kind!r}"):
         find_kind(kind)
     flags = _check_flags(flags)
-    sources = {"train": train, **({} if dev is None else {"dev": dev})}
+    given = {"train": train, "dev": dev, "unlabeled": unlabeled}
+    if train is None and unlabeled is None:
+        raise InputError("train: missing; expected it, or unlabeled and a teacher")
+    sources = {split: data for split, data in given.items() if data is not None}
     in_memory = {
         split: data for split, data in sources.items() if not isinstance(data, str | os.PathLike)
     }

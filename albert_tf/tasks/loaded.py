@@ -25,7 +25,7 @@ from albert_tf.models import AlbertEmbedder, AlbertEncoder, AlbertPretrainer
 from albert_tf.options.export_forms import DEFAULT_FORM, Form, Weights
 from albert_tf.options.kinds import Pooling, pooling_names
 from albert_tf.progress import SECONDS_WITHOUT_PROGRESS, Progress
-from albert_tf.tasks.fine_tuning.predictions import predict
+from albert_tf.tasks.prediction import predict
 from albert_tf.tasks.vocabulary import warn_of_unknown_text
 from albert_tf.tokenization import Tokenizer
 from albert_tf.training import Evaluator

@@ -20,7 +20,7 @@ else:
 _SECONDS_OF_SILENCE = 3.0
 _NO_PATHS = ("runner_options",)
 # Options that name a model.
-MODELS = ("init_checkpoint", "model")
+MODELS = ("init_checkpoint", "model", "teacher")
 
 
 def check_addresses(options: Any) -> None:

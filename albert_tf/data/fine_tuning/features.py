@@ -36,7 +36,8 @@ class Features:
     lengths: np.ndarray  # number of tokens of each text, int32 (t,)
     first_lengths: np.ndarray  # of segment 0, `[CLS] a [SEP]`; the rest is segment 1; int32 (t,)
     # Arrays (n,) by name, none without labels. `label_ids` are int32, or float32 for scores, or float32
-    # (n, k) of 0 and 1 for sets of k labels.
+    # (n, k) of 0 and 1 for sets of k labels. If some examples have no label, `label_weights` are float32
+    # (n,), 1 for those that have one and 0 for others.
     labels: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
     # By name, int32 along `input_ids`, -1 for a token without a label.
     token_labels: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
@@ -276,6 +277,20 @@ def label_ids(examples: Sequence[Example], labels: Labels) -> np.ndarray:
 
 
 def _named_labels(examples: Sequence[Example], labels: Labels) -> dict[str, np.ndarray]:
-    if not examples or examples[0].label is None:
+    """Returns the labels of n examples, with `label_weights` if some of them have none."""
+    has_label = np.array([example.label is not None for example in examples], bool)
+    if not has_label.any():
         return {}
-    return {"label_ids": label_ids(examples, labels)}
+    given = label_ids([example for example in examples if example.label is not None], labels)
+    if has_label.all():
+        return {"label_ids": given}
+    ids = np.zeros((len(examples), *given.shape[1:]), given.dtype)
+    ids[has_label] = given
+    return {"label_ids": ids, "label_weights": has_label.astype(np.float32)}
+
+
+def with_labels(features: Features, **labels: np.ndarray) -> Features:
+    """Returns features with further labels of their examples, arrays (n, ...)."""
+    if isinstance(features, WindowFeatures):
+        labels = {name: values[features.example_indices] for name, values in labels.items()}
+    return dataclasses.replace(features, labels={**features.labels, **labels})

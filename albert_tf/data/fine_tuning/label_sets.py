@@ -52,6 +52,11 @@ def _usual_flags(table: Table) -> list[str]:
     return usual_label_columns(table) or flag_columns(table)
 
 
+def has_labels(table: Table) -> bool:
+    """Returns whether a table has a column of labels, or several."""
+    return has_label(table) or bool(find_label_names(table))
+
+
 def _named_columns(table: Table) -> tuple[str, ...]:
     """Returns the columns of `--label_columns`."""
     given = table.names.label_columns

@@ -28,7 +28,9 @@ def write_baselines(options: FineTuningOptions, data: RunData) -> None:
     if not kind.reads_pooler:
         return
     assert isinstance(kind, TextKind), "it has labels that texts are trained with"
-    examples = data.sets["train"][0].examples
+    examples = [row for row in data.sets["train"][0].examples if row.label is not None]
+    if not examples:
+        return
     targets = label_ids(examples, kind.accepted_labels)
     weights = np.ones(len(examples))
     are_scores = isinstance(kind.accepted_labels, ScoreRange)

@@ -24,6 +24,7 @@ from albert_tf.errors import InputError
 from albert_tf.kinds import Kind
 from albert_tf.options.resolution import SOURCES, Resolution
 from albert_tf.tasks.fine_tuning.options import DEFAULT_VALUES, FineTuningOptions
+from albert_tf.tasks.fine_tuning.teacher_options import TEACHER_WEIGHT
 from albert_tf.tasks.optimizers import OptimizerName, check_rate
 from albert_tf.tasks.stored_run import StoredRun
 from albert_tf.tasks.training_options import PAPER, PAPER_SQUAD_V2, Recipe
@@ -86,6 +87,8 @@ def add_known(
         values.add("folder", _folder_values(stored))
     fixed = {name: value for name, value in DEFAULT_VALUES.items() if name not in _CHOSEN}
     values.add("default", fixed)
+    if given.teacher:
+        values.add("default", {"teacher_weight": TEACHER_WEIGHT})
     if values["task_name"] is None or values["albert_config_file"] is None:
         raise InputError(
             f"--output_dir={given.output_dir}: holds no fine-tuned model; expected a folder that "

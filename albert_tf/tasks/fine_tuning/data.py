@@ -2,7 +2,7 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from albert_tf import files
@@ -32,6 +32,12 @@ from albert_tf.tasks.fine_tuning.kind_checks import check_task, read_model_kind
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.predictions import ExampleSet, check_lines
 from albert_tf.tasks.fine_tuning.trained_rows import TrainedRows
+from albert_tf.tasks.fine_tuning.unlabelled import (
+    fit_unlabelled,
+    join_examples,
+    lacks_labels,
+    read_unlabelled,
+)
 from albert_tf.tasks.stored_run import StoredRun
 from albert_tf.tasks.vocabulary import warn_of_unknown_text
 from albert_tf.tokenization import Tokenizer
@@ -81,12 +87,14 @@ def read_data(
     sources: Mapping[str, Any] | None = None,
     most_tokens: int | None = None,
     stored: StoredRun | None = None,
+    teacher_labels: Callable[[], Sequence[str]] = tuple,
 ) -> RunData:
     """Reads the splits that complete options ask for, and converts their examples to ids.
 
     `sources` are data in memory by split, instead of the files that the options name. `most_tokens` is
     the model's number of positions, up to which a training may choose its length; None leaves the kind's.
-    `stored` is the model of the output folder, whose kind is used without training.
+    `stored` is the model of the output folder, whose kind is used without training. `teacher_labels`
+    returns the labels of a training set that has none.
     """
     check_lines(options.predict_file)
     task = options.task
@@ -100,6 +108,9 @@ def read_data(
                 kind, labels=_names_of(task.labels), metrics=task.metrics or kind.metrics
             )
             kind = kind.fit_labels(examples["train"][""], task.name)
+            unlabelled = read_unlabelled(options, kind, given=sources or {})
+            train = join_examples(options, examples["train"][""], unlabelled)
+            examples = {**examples, "train": {"": train}}
     else:
         kind, examples = _read_own(
             options,
@@ -108,6 +119,7 @@ def read_data(
             given=sources or {},
             columns=stored.kind.columns if stored and stored.kind else (),
             trained=trained,
+            teacher_labels=teacher_labels,
         )
     if options.best_metric:
         kind = _select_by(options.best_metric, kind)
@@ -194,10 +206,12 @@ def _read_own(
     *,
     columns: NamedColumns,
     trained: TrainedRows | None,
+    teacher_labels: Callable[[], Sequence[str]],
 ) -> tuple[Kind, Splits]:
     """Returns the kind with the labels of the training set, and the examples of the user's data.
 
-    `columns` and `trained` are those of the run in the output folder, if there is one.
+    `columns` and `trained` are those of the run in the output folder, if there is one. A teacher has the
+    labels of a training set without any.
     """
     if task == OWN_TASK:
         options.check_kinds(OWN_KINDS)
@@ -205,12 +219,16 @@ def _read_own(
         split: _own_source(options, split, sources=given, columns=columns)
         for split in options.splits
     }
+    without_labels = lacks_labels(options, sources.get("train")) and sources.pop("train")
     train = sources.get("train")
     is_new = options.do_train and task.kind in OWN_KINDS
     defined = recognise(train, task.kind) if is_new and train is not None else None
     kind = _start_kind(options, task, stored, kind=defined)
     kind = dataclasses.replace(kind, columns=named_columns(select(options, ColumnNames), columns))
-    examples = {}
+    examples: dict[str, dict[str, list[Any]]] = {}
+    unlabelled = read_unlabelled(options, kind, without_labels, given=given)
+    if options.do_train and "train" not in sources:
+        kind = fit_unlabelled(kind, teacher_labels(), unlabelled)
     for split, source in sources.items():
         if options.data_source == "tfds":
             assert isinstance(kind, QuestionAnswering), "the options refuse other kinds"
@@ -220,13 +238,17 @@ def _read_own(
         if split == "train":
             kind = kind.fit_labels(examples[split][""], getattr(source, "name", source))
     if options.do_train:
-        warn_of_labels(kind, options.train_file or task.name, examples["train"][""])
-    if options.holds_out:
-        train, dev = split_rows(options, kind, examples=examples["train"][""], trained=trained)
-        if dev:
-            examples |= {"train": {"": train}, "dev": {"": dev}}
-    if options.do_train:
-        warn_of_few_rows(kind, options.train_file or task.name, examples["train"][""])
+        path = options.train_file or options.unlabeled_file or task.name
+        labelled = examples.pop("train", {"": []})[""]
+        warn_of_labels(kind, path, labelled)
+        if options.holds_out and labelled:
+            labelled, dev = split_rows(options, kind, examples=labelled, trained=trained)
+            examples |= {"dev": {"": dev}} if dev else {}
+        elif options.holds_out:
+            print(f"{path}: no row has a label, so none is held out as a dev set")
+        rows = join_examples(options, labelled, unlabelled)
+        warn_of_few_rows(kind, path, rows)
+        examples = {"train": {"": rows}, **examples}
     return kind, examples
 
 

@@ -6,6 +6,7 @@ import tensorflow as tf
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.kinds import Kind
+from albert_tf.kinds.taught import TaughtKind
 from albert_tf.models import AlbertEncoder
 from albert_tf.options.resolution import resolved
 from albert_tf.tasks import training_run
@@ -39,10 +40,14 @@ def make_evaluator(
                 layer.trainable = False
         return model
 
+    loss = kind.loss
+    if options.teacher:
+        assert isinstance(kind, TaughtKind), "others are refused when the data are read"
+        loss = kind.taught_loss(resolved(options.teacher_weight))
     return training_run.make_evaluator(
         options,
         make_model,
-        kind.loss,
+        loss,
         num_train_steps=num_train_steps,
         num_warmup_steps=num_warmup_steps,
     )

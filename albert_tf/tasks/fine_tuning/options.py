@@ -31,6 +31,7 @@ from albert_tf.options.kinds import (
 )
 from albert_tf.options.models import VocabularyOptions
 from albert_tf.options.resolution import resolved
+from albert_tf.tasks.fine_tuning.teacher_options import TeacherOptions
 from albert_tf.tasks.training_options import PAPER, ExportOptions, TrainingOptions
 
 _WISHES = ("do_train", "do_eval", "do_predict", "export_dir")
@@ -48,7 +49,7 @@ _LENGTHS = (("num_train_steps", "num_train_epochs"), ("warmup_steps", "warmup_pr
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FineTuningOptions(KindOptions, ColumnNames, ExportOptions, TrainingOptions):
+class FineTuningOptions(TeacherOptions, KindOptions, ColumnNames, ExportOptions, TrainingOptions):
     """The options of fine-tuning."""
 
     DEFAULTS: ClassVar = {
@@ -164,11 +165,12 @@ class FineTuningOptions(KindOptions, ColumnNames, ExportOptions, TrainingOptions
 
         A training file that nothing is said of asks for everything: to train, evaluate and export.
         """
-        is_alone = flags.get("train_file") and not ask_for_something(flags)
+        has_texts = flags.get("train_file") or flags.get("unlabeled_file")
+        is_alone = has_texts and not ask_for_something(flags)
         if is_alone:
             flags["do_train"] = True
             flags["export_dir"] = os.path.join(flags["output_dir"], "exported")
-        if flags.get("train_file") and flags.get("do_train"):
+        if has_texts and flags.get("do_train"):
             flags["task_name"] = flags.get("task_name") or cls.task_name or OWN_TASK.name
         options = cls(**flags)
         return options.with_evaluation() if is_alone else options
@@ -211,7 +213,7 @@ class FineTuningOptions(KindOptions, ColumnNames, ExportOptions, TrainingOptions
         has_own = self.dev_file is not None or self.data_source == "tfds"
         has_dev_set = "dev" in self.task.sets if self.task.sets else has_own
         wanted = {
-            "train": self.do_train,
+            "train": self.do_train and not self._has_unlabeled_file_alone,
             "dev": not self.holds_out and (self.do_eval or (self.do_train and has_dev_set)),
             "test": self.do_predict,
         }
@@ -223,8 +225,15 @@ class FineTuningOptions(KindOptions, ColumnNames, ExportOptions, TrainingOptions
         from albert_tf.kinds.registry import find_kind
 
         wanted = self.do_train and self.dev_fraction > 0 and not self.dev_file
-        is_own = wanted and not self.task.sets
+        is_own = wanted and not (self._has_unlabeled_file_alone or self.task.sets)
         return is_own and find_kind(self.task.kind).can_hold_out is not False
+
+    @property
+    def _has_unlabeled_file_alone(self) -> bool:
+        """Whether the training set is that file."""
+        if self.unlabeled_file is None:
+            return False
+        return not (self.train_file or self.task.sets or self.data_source == "tfds")
 
     @property
     def frozen_parts(self) -> list[str]:
@@ -283,6 +292,7 @@ class FineTuningOptions(KindOptions, ColumnNames, ExportOptions, TrainingOptions
                 f"--early_stopping_evaluations={self.early_stopping_evaluations}: expected "
                 f"--{self.FILE_FLAGS['dev']}; received none"
             )
+        self.check_teacher(self.do_train)
         self.check_export(has_examples=self.do_train or bool(self.do_eval))
 
     def _check_task(self) -> None:

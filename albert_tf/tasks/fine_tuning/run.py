@@ -39,6 +39,7 @@ from albert_tf.tasks.fine_tuning.predictions import (
     write_scores,
     write_submission,
 )
+from albert_tf.tasks.fine_tuning.teacher import compare_with_teacher, find_teacher
 from albert_tf.tasks.fine_tuning.trained_rows import TrainedRows
 from albert_tf.tasks.fine_tuning.training import FineTuning
 from albert_tf.tasks.output_folder import check_output_dir, write_results
@@ -96,12 +97,14 @@ def run(
         with name_place(f"--output_dir={options.output_dir}"):
             check_vocabulary(stored.model.folder, tokenizer)
     with explain_full_memory():
+        teacher = find_teacher(options, stored.kind if stored else None)
         data = read_data(
             options,
             tokenizer,
             sources=in_memory,
             most_tokens=config.max_position_embeddings,
             stored=stored,
+            teacher_labels=(lambda: teacher.labels) if teacher else tuple,
         )
         check(data)
         if options.do_train:
@@ -114,6 +117,8 @@ def run(
         check_kind(options, data.kind, stored)
         _check_rows(options, data)
         _check_complete(options, data)
+        if teacher:
+            data = teacher.teach(data)
         if options.do_train:
             training = FineTuning(values, data, config, stored, callback)
             training.run()
@@ -131,7 +136,7 @@ def _fixed_options(options: FineTuningOptions) -> tuple[str, ...]:
     """Returns the options that cannot change when a run resumes."""
     # Otherwise rows that were trained on could be held out.
     dev_options = ("random_seed", "dev_fraction", "dev_file") if options.holds_out else ()
-    training_options = ("trainable",) if options.do_train else ()
+    training_options = ("trainable", "teacher", "teacher_weight") if options.do_train else ()
     return ("do_lower_case", *training_options, *dev_options)
 
 
@@ -198,7 +203,8 @@ class _TrainedRun:
         options, dev_sets = self.options, self.data.sets["dev"]
         metrics, qualities = measure_sets(self.kind, dev_sets, predictions)
         baselines = measure_baselines(options, self.kind, sets=dev_sets, predictions=predictions)
-        write_results(options, metrics, **baselines)
+        teacher = compare_with_teacher(options, self.kind, dev_sets)
+        write_results(options, metrics, **baselines, **teacher)
         measured = zip(dev_sets, predictions, qualities, strict=True)
         for dataset, predicted, quality in measured:
             write_predictions(

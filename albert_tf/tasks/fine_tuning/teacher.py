@@ -1,0 +1,201 @@
+"""The teacher of a run: its answers to the training texts, and how good it is on the dev set.
+
+It answers once, before the training. The folder of the run keeps the answers and a note of whose they are
+and what they answer, so a run that resumes needs neither the teacher nor its time.
+"""
+
+import dataclasses
+import functools
+import hashlib
+import io
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from albert_tf import files
+from albert_tf.checkpoints.hugging_face_reader import WEIGHTS_FILE
+from albert_tf.checkpoints.stored_model import StoredModel
+from albert_tf.errors import InputError, name_place
+from albert_tf.kinds import Embedding, Kind
+from albert_tf.kinds.taught import TaughtKind
+from albert_tf.progress import SECONDS_WITHOUT_PROGRESS, Progress
+from albert_tf.sources import find_model, is_path
+from albert_tf.tasks.fine_tuning.data import RunData
+from albert_tf.tasks.fine_tuning.options import FineTuningOptions
+from albert_tf.tasks.fine_tuning.predictions import ExampleSet
+from albert_tf.tasks.loaded import Loaded
+from albert_tf.tasks.loading import load
+from albert_tf.tasks.noted_options import note
+
+# Below the output folder: the answers, and the note.
+_ANSWERS, _NOTE = "teacher/answers.npy", "teacher/note.json"
+
+
+class Teacher:
+    """A teacher, which is loaded when it is needed.
+
+    Args:
+        name: what `--teacher` names.
+        output_dir: the folder of the run.
+        begun: the kind of the run that resumes in it; None for a new run.
+    """
+
+    def __init__(self, name: str, output_dir: str, begun: Kind | None):
+        self._name = name
+        self._flag = f"--teacher={name}"
+        self._output_dir = output_dir
+        self._begun = begun
+
+    @functools.cached_property
+    def _model(self) -> Loaded:
+        with name_place("--teacher"):
+            loaded = load(self._name)
+        return loaded.make_embedder() if isinstance(loaded.kind, Embedding) else loaded
+
+    @property
+    def labels(self) -> Sequence[str]:
+        """The labels of a student whose training set has none."""
+        return self._begun.labels if self._begun else self._model.kind.labels
+
+    def teach(self, data: RunData) -> RunData:
+        """Returns the data of a run with the teacher's answers to the training set.
+
+        Raises:
+            InputError: the teacher does not fit, or a run that resumes had another one or other rows.
+        """
+        kind, (train,) = data.kind, data.sets["train"]
+        assert isinstance(kind, TaughtKind), "others are refused when the data are read"
+        _check_texts(train.examples)
+        expected = {
+            "teacher": note("teacher", self._name),
+            "kind": kind.name,
+            "labels": list(kind.labels),
+            "rows": _digest([example.texts for example in train.examples]),
+        }
+        noted = read_note(self._output_dir)
+        answered = noted and {name: noted.get(name) for name in expected} == expected
+        if answered and self._may_be(noted["sha256"]):
+            content = files.read_bytes(os.path.join(self._output_dir, _ANSWERS))
+            targets = np.load(io.BytesIO(content), allow_pickle=False)
+        elif self._begun:
+            raise InputError(
+                f"{self._flag}: --output_dir={self._output_dir} holds a run with the answers of other "
+                "weights, or to other rows; expected the same, or another --output_dir"
+            )
+        else:
+            targets = self._answer(kind, train.examples)
+            self._write(targets, {**expected, **self._measure(data)})
+        if all(example.label is None for example in train.examples):
+            kind = kind.fit_targets(targets)
+        features = kind.with_targets(train.features, train.examples, targets)
+        sets = {**data.sets, "train": [train._replace(features=features)]}
+        return dataclasses.replace(data, kind=kind, sets=sets)
+
+    def _answer(self, kind: TaughtKind, examples: Sequence[Any]) -> np.ndarray:
+        with name_place(self._flag):
+            kind.check_teacher(self._model.kind)
+        targets = kind.targets(self._model.kind, examples, self._run(examples))
+        is_bad = ~np.isfinite(targets).reshape(len(targets), -1).all(axis=1)
+        if is_bad.any():
+            raise InputError(
+                f"{self._flag}: its answers to {int(is_bad.sum())} of {len(targets)} training texts are "
+                "not finite; expected numbers"
+            )
+        return targets
+
+    def _run(self, examples: Sequence[Any]) -> Any:
+        """Returns the teacher's predictions."""
+        model = self._model
+        features = model.kind.encode(examples, model.tokenizer)
+        with Progress(
+            "teacher", "sequences", len(features), delay=SECONDS_WITHOUT_PROGRESS
+        ) as progress:
+            return model.run(examples, progress.update, features)
+
+    def _measure(self, data: RunData) -> dict[str, Any]:
+        """Returns the metrics on the dev sets, and what these are."""
+        metrics: dict[str, float] = {}
+        for dataset in data.sets.get("dev", ()):
+            predictions = self._run(dataset.examples)
+            quality = data.kind.measure_teacher(self._model.kind, dataset.examples, predictions)
+            known = quality.metrics.items()
+            metrics |= {dataset.prefix + name: x for name, x in known if name in data.kind.reported}
+        return {"metrics": metrics, "dev_rows": _digest_of_sets(data.sets.get("dev", ()))}
+
+    def _write(self, targets: np.ndarray, noted: Mapping[str, Any]) -> None:
+        content = io.BytesIO()
+        np.save(content, targets)
+        files.make_directory(os.path.dirname(os.path.join(self._output_dir, _NOTE)))
+        files.write_bytes(os.path.join(self._output_dir, _ANSWERS), content.getvalue())
+        noted = {**noted, "sha256": _weights_sum(self._name)}
+        files.write_json(os.path.join(self._output_dir, _NOTE), noted)
+
+    def _may_be(self, sha256: str) -> bool:
+        """Returns whether the teacher has these weights, as far as that can be told without a network."""
+        if self._begun and not (is_path(self._name) and files.exists(self._name)):
+            return True
+        return _weights_sum(self._name) == sha256
+
+
+def find_teacher(options: FineTuningOptions, begun: Kind | None) -> Teacher | None:
+    """Returns the teacher of a run, if it has one; `begun` is that of `Teacher`."""
+    if options.teacher is None:
+        return None
+    return Teacher(options.teacher, options.output_dir, begun)
+
+
+def read_note(output_dir: str) -> dict[str, Any]:
+    """Returns what the folder of a run notes of the teacher; empty without one."""
+    path = os.path.join(output_dir, _NOTE)
+    return files.read_json(path) if files.exists(path) else {}
+
+
+def compare_with_teacher(
+    options: FineTuningOptions, kind: Kind, sets: Sequence[ExampleSet]
+) -> dict[str, Any]:
+    """Prints the teacher's first metric on the dev sets, if it has answered these.
+
+    Returns `{"teacher": {"name": ..., "sha256": ..., metric: value}}`, or nothing.
+    """
+    noted = read_note(options.output_dir)
+    if not noted or noted["dev_rows"] != _digest_of_sets(sets):
+        return {}
+    metrics = noted["metrics"]
+    for name in (dataset.prefix + kind.metrics[0] for dataset in sets):
+        if name in metrics:
+            print(f"teacher {noted['teacher']}, {name} on the same rows: {metrics[name]:.4f}")
+    return {"teacher": {"name": noted["teacher"], "sha256": noted["sha256"], **metrics}}
+
+
+def _check_texts(examples: Sequence[Any]) -> None:
+    first = examples[0].texts
+    if all(example.texts == first for example in examples):
+        raise InputError(
+            f"the {len(examples)} texts of the training set are all alike; expected different texts for "
+            "the teacher to answer"
+        )
+
+
+def _digest_of_sets(sets: Sequence[ExampleSet]) -> str:
+    return _digest([(each.texts, each.label) for dataset in sets for each in dataset.examples])
+
+
+def _digest(rows: Sequence[Any]) -> str:
+    """Returns the SHA-256 of rows that JSON can write."""
+    digest = hashlib.sha256()
+    for row in rows:
+        digest.update(json.dumps(row).encode())
+    return digest.hexdigest()
+
+
+def _weights_sum(name: str) -> str:
+    """Returns the SHA-256 of a model's weights or, where they are no single file, of all of its files."""
+    stored = StoredModel.find(name)
+    if stored.folder.holds(WEIGHTS_FILE):
+        return files.sha256(os.path.join(stored.folder.path, WEIGHTS_FILE))
+    path = find_model(name)
+    paths = [path for below in ("*", "*/*", "*/*/*") for path in sorted(files.matches(path, below))]
+    return _digest([files.sha256(each) for each in paths if not files.is_folder(each)])

@@ -1,0 +1,115 @@
+"""The training texts that only a teacher labels: `--unlabeled_file`, or a training set without labels."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from albert_tf import files
+from albert_tf.data.fine_tuning import conll
+from albert_tf.data.fine_tuning.column_names import ColumnNames
+from albert_tf.data.fine_tuning.tables import Table, is_table
+from albert_tf.data.source_files import suffix_of
+from albert_tf.errors import InputError
+from albert_tf.kinds import Kind
+from albert_tf.kinds.kind import open_source
+from albert_tf.kinds.registry import KINDS, find_kind
+from albert_tf.kinds.taught import TaughtKind
+from albert_tf.tasks.fine_tuning.options import FineTuningOptions
+
+# The column that texts without a table are read as.
+_TEXT = "text"
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+def check_can_be_taught(options: FineTuningOptions, kind: type[Kind]) -> None:
+    """Raises an `InputError` if models of a kind learn from no teacher."""
+    if not _is_taught(kind):
+        names = ", ".join(name for name, known in KINDS.items() if _is_taught(known))
+        raise InputError(
+            f"--teacher={options.teacher}: {kind.name} learns from no teacher; expected one of {names}"
+        )
+
+
+def _is_taught(kind: type[Kind]) -> bool:
+    return issubclass(kind, TaughtKind) and kind.can_be_taught
+
+
+def lacks_labels(options: FineTuningOptions, source: Any) -> bool:
+    """Returns whether the training set of a run has no labels and may do without, given a teacher."""
+    if options.teacher is None or source is None:
+        return False
+    kind = find_kind(options.task.kind)
+    check_can_be_taught(options, kind)
+    assert issubclass(kind, TaughtKind), "checked"
+    return kind.lacks_labels(source)
+
+
+def read_unlabelled(
+    options: FineTuningOptions, kind: Kind, table: Any = None, given: Mapping[str, Any] = _NOTHING
+) -> list[Any]:
+    """Returns the examples of `--unlabeled_file`, or the same in memory, and of a table without labels.
+
+    A file that is no table has a text in each line; lines without one are left out. Rows in memory may be
+    texts, too.
+
+    Args:
+        options: those of the run.
+        kind: the kind, of which the columns alone are known.
+        table: the training set, if it has no labels.
+        given: data in memory by split.
+    """
+    if options.teacher is None:
+        return []
+    check_can_be_taught(options, type(kind))
+    assert isinstance(kind, TaughtKind), "checked"
+    examples = kind.read_unlabelled(table) if table else []
+    source = given.get("unlabeled", options.unlabeled_file)
+    if source is not None:
+        opened = open_source(
+            kind, _as_source(source), "test", names=ColumnNames(), columns=kind.columns
+        )
+        examples = join_examples(options, examples, kind.read_unlabelled(opened))
+    return examples
+
+
+def fit_unlabelled(kind: Kind, labels: Sequence[str], examples: Sequence[Any]) -> Kind:
+    """Returns the kind of a training set without labels, given those of the teacher."""
+    assert isinstance(kind, TaughtKind), "others have labels"
+    return kind.fit_unlabelled(labels, examples)
+
+
+def join_examples(options: FineTuningOptions, first: list[Any], unlabelled: list[Any]) -> list[Any]:
+    """Returns the examples of a training set, and those of `--unlabeled_file`, which have to be alike.
+
+    Raises:
+        InputError: some are pairs of texts, and others are single texts.
+    """
+    if first and unlabelled and (first[0].text_b is None) != (unlabelled[0].text_b is None):
+        has, expected = ("single texts", "pairs")[:: -1 if first[0].text_b is None else 1]
+        raise InputError(
+            f"--unlabeled_file={options.unlabeled_file}: has {has}; expected {expected} of texts, as the "
+            "training set has"
+        )
+    return first + unlabelled
+
+
+def _as_source(source: Any) -> Any:
+    """Returns what a kind opens: a file, or a table."""
+    if not isinstance(source, str):
+        are_texts = isinstance(source, list | tuple) and all(isinstance(x, str) for x in source)
+        name = "unlabeled"
+        return _table_of(name, enumerate(source), "") if are_texts else Table.read(source, name)
+    if not files.exists(source):
+        raise InputError(f"--unlabeled_file: no file '{source}'")
+    if is_table(source) or suffix_of(source) in conll.SUFFIXES:
+        return source
+    return _table_of(source, files.read_lines(source), unit="line")
+
+
+def _table_of(name: str, lines: Iterable[tuple[int, str]], unit: str) -> Table:
+    """Returns a table of the texts that are not empty."""
+    texts = {number: line for number, line in lines if line.strip()}
+    if not texts:
+        raise InputError(f"{name}: holds no text; expected a text in each line")
+    records = [{_TEXT: text} for text in texts.values()]
+    return Table.of_records(name, records=records, numbers=[*texts], unit=unit)
