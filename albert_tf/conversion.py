@@ -46,6 +46,7 @@ from albert_tf.models import (
     AlbertTokenClassifier,
 )
 from albert_tf.models.base_model import BaseModel
+from albert_tf.models.taught_embedder import TaughtEmbedder
 from albert_tf.options.models import WeightType
 
 CARD_FILE = "README.md"
@@ -192,6 +193,11 @@ def _write_contents(folder: str, contents: Mapping[str, bytes]) -> None:
         path = os.path.join(folder, name)
         files.make_directory(os.path.dirname(path))
         files.write_bytes(path, content)
+
+
+def stored_part(model: keras.Model) -> keras.Model:
+    """Returns the model that is stored of one in training, with the same variables."""
+    return model.embedder if isinstance(model, TaughtEmbedder) else model
 
 
 def check_names(model: keras.Model, kind: Any = None) -> None:

@@ -23,7 +23,7 @@ from albert_tf.evaluation.metrics import compute_metrics
 from albert_tf.kinds.given_texts import check_fields, rows_of
 from albert_tf.kinds.kind import Quality
 from albert_tf.kinds.registry import register
-from albert_tf.kinds.text_kind import TextKind
+from albert_tf.kinds.taught_embeddings import TaughtEmbeddings
 from albert_tf.losses import ContrastiveLoss, CosentLoss
 from albert_tf.models import AlbertEmbedder
 from albert_tf.options.kinds import EmbeddingFlags, pooling_names
@@ -37,7 +37,7 @@ _LEAST_LENGTH = 1e-12  # that embeddings are divided by, as in `keras.ops.normal
 
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Embedding(EmbeddingFlags, TextKind):
+class Embedding(EmbeddingFlags, TaughtEmbeddings):
     """Texts whose embeddings have a high cosine if they belong together.
 
     Predictions are embeddings, float32 (n, 1, H) of single texts or (n, 2, H) of pairs, whose score is

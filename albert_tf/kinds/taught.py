@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
+import keras
 import numpy as np
 
 from albert_tf.data.fine_tuning.columns import find_columns, hide_labels
@@ -73,6 +74,11 @@ class TaughtKind(Kind):
         """Returns the features of n examples with targets, which `taught_loss` reads in batches."""
         del examples
         return with_labels(features, **{TARGETS: targets})
+
+    def taught_model(self, model: keras.Model, targets: np.ndarray, seed: int) -> keras.Model:
+        """Returns the model of a training, given that of `make_model` and the targets."""
+        del targets, seed
+        return model
 
     @abc.abstractmethod
     def taught_loss(self, weight: float) -> TaughtLoss:

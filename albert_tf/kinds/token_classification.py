@@ -10,12 +10,15 @@ import tensorflow as tf
 
 from albert_tf.data.fine_tuning.column_names import ColumnNames
 from albert_tf.data.fine_tuning.conll import is_conll
+from albert_tf.data.fine_tuning.examples import quote_names
 from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.data.fine_tuning.tagged_text import (
     TaggedText,
     TaggingFeatures,
     collect_labels,
     encode_tagged,
+    label_words,
+    lacks_tags,
     make_texts,
     read_tagged,
 )
@@ -44,7 +47,13 @@ from albert_tf.kinds.classification import interpret_classes
 from albert_tf.kinds.given_texts import as_texts, rows_of
 from albert_tf.kinds.kind import Kind, Quality
 from albert_tf.kinds.registry import register
-from albert_tf.losses import TokenClassificationLoss, batch_loss
+from albert_tf.kinds.taught import TaughtKind
+from albert_tf.losses import (
+    TARGETS,
+    TaughtTokenClassificationLoss,
+    TokenClassificationLoss,
+    batch_loss,
+)
 from albert_tf.models import AlbertTokenClassifier
 from albert_tf.options.kinds import TokenClassificationFlags
 from albert_tf.options.resolution import resolved
@@ -64,8 +73,11 @@ class WordLogits(NamedTuple):
 
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TokenClassification(TokenClassificationFlags, Kind):
-    """Texts in which spans have labels. `labels` are the tags of words; predictions are `WordLogits`."""
+class TokenClassification(TokenClassificationFlags, TaughtKind):
+    """Texts in which spans have labels. `labels` are the tags of words; predictions are `WordLogits`.
+
+    The targets of a student are the spans that a teacher finds, int32 (m, 4): text, start, end and label.
+    """
 
     name: ClassVar = "token_classification"
     texts: ClassVar = ("text",)
@@ -121,6 +133,49 @@ class TokenClassification(TokenClassificationFlags, Kind):
             return dataclasses.replace(self, labels=labels)
         return dataclasses.replace(self, labels=make_tags(labels))
 
+    @classmethod
+    def lacks_labels(cls, source: Any) -> bool:
+        return lacks_tags(source)
+
+    def read_unlabelled(self, source: Any) -> list[TaggedText]:
+        return [dataclasses.replace(text, spans=None) for text in read_tagged(source, "test", None)]
+
+    def fit_unlabelled(self, labels: Sequence[str], examples: Sequence[TaggedText]) -> Self:
+        table = TagTable.from_tags(labels)
+        tags = table.labels if table.has_classes else make_tags(table.labels)
+        return dataclasses.replace(self, labels=tuple(tags))
+
+    def check_teacher(self, teacher: Kind) -> None:
+        super().check_teacher(teacher)
+        theirs, own = (TagTable.from_tags(kind.labels) for kind in (teacher, self))
+        if {*theirs.labels} != {*own.labels} or theirs.has_classes != own.has_classes:
+            raise InputError(
+                f"finds {quote_names(theirs.labels)}; expected the labels of the training set, "
+                f"{quote_names(own.labels)}"
+            )
+
+    def targets(self, teacher: Kind, examples, predictions: WordLogits) -> np.ndarray:
+        assert isinstance(teacher, TokenClassification), "it is of the same kind"
+        found = teacher._find(examples, predictions)
+        rows = [
+            (number, span.start, span.end, self.label_names.index(span.label))
+            for number, spans in enumerate(found)
+            for span in spans
+        ]
+        return np.array(rows, np.int32).reshape(-1, 4)
+
+    def with_targets(self, features, examples, targets: np.ndarray) -> TaggingFeatures:
+        spans: list[list[Span]] = [[] for _ in examples]
+        for number, start, end, label in targets.tolist():
+            spans[number].append(Span(start, end, self.label_names[label]))
+        return label_words(features, TARGETS, spans, self.labels)
+
+    def measure_teacher(self, teacher: Kind, examples, predictions: WordLogits) -> Quality:
+        return dataclasses.replace(teacher, metrics=self.metrics).measure(examples, predictions)
+
+    def taught_loss(self, weight: float) -> TaughtTokenClassificationLoss:
+        return TaughtTokenClassificationLoss(self.loss, weight)
+
     def make_examples(self, texts: Sequence[str] | Sequence[Sequence[str]]) -> list[TaggedText]:
         """Makes examples without labels of n texts of any length, or of n lists of words."""
         if not hasattr(texts, "__len__") or not any(isinstance(x, _WORDS) for x in texts):
@@ -152,8 +207,9 @@ class TokenClassification(TokenClassificationFlags, Kind):
         """Counts the true spans that begin or end inside a word."""
         if not features.token_labels or self._table.has_classes:
             return []
+        ids = features.word_labels
         found = find_tagged_spans(
-            tags=features.word_labels,
+            tags=np.where(ids < 0, self._table.outside, ids),
             words=features.words,
             num_texts=len(examples),
             table=self._table,
@@ -161,12 +217,12 @@ class TokenClassification(TokenClassificationFlags, Kind):
         cut = [
             (text, span)
             for text, spans in zip(examples, found, strict=True)
-            for span in {*text.known_spans}.difference(spans)
+            for span in {*(text.spans or ())}.difference(spans)
         ]
         if not cut:
             return []
         text, span = cut[0]
-        count = sum(len(example.known_spans) for example in examples)
+        count = sum(len(example.spans or ()) for example in examples)
         return [
             f"{path}: {len(cut)} of {count} spans begin or end inside a word, such as "
             f"'{text.text_a[span.start : span.end]}' in {text.guid}; the model finds whole words"

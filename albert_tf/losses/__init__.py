@@ -29,6 +29,7 @@ from albert_tf.losses.pretraining import (
 from albert_tf.losses.taught import (
     TARGETS,
     TaughtClassificationLoss,
+    TaughtEmbeddingLoss,
     TaughtLoss,
     TaughtMultiLabelLoss,
     TaughtRegressionLoss,
@@ -51,6 +52,7 @@ __all__ = [
     "SentenceOrder",
     "SpanLoss",
     "TaughtClassificationLoss",
+    "TaughtEmbeddingLoss",
     "TaughtLoss",
     "TaughtMultiLabelLoss",
     "TaughtRegressionLoss",

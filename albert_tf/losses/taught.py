@@ -7,6 +7,7 @@ https://arxiv.org/abs/1503.02531, section 2, at temperature 1).
 """
 
 import abc
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -16,6 +17,9 @@ from albert_tf.losses.means import Batch, Mean, label_weights
 
 # Name of the answers in a batch.
 TARGETS = "teacher_targets"
+
+# Weight of the differences of cosines, beside the distances to the teacher's embeddings.
+_COSINES = 5.0
 
 
 class TaughtLoss(MeanLoss):
@@ -39,16 +43,23 @@ class TaughtLoss(MeanLoss):
     def distances(self, targets: tf.Tensor, outputs: Any) -> tf.Tensor:
         """Returns the teacher's part of each row, float32 (B,)."""
 
+    def learns_labels(self, batch: Batch) -> bool:
+        """Returns whether rows may have labels."""
+        return self._label_loss.label in batch
+
     def has_label(self, batch: Batch) -> tf.Tensor:
         """Returns 1 for each row with a label, and 0 for others, float32 (B,)."""
         return label_weights(batch, batch[TARGETS])
 
     def metrics(self, batch: Batch, outputs: Any) -> dict[str, Mean]:
         """Returns the loss, its parts, and the other means of the labels."""
-        distances = self.distances(batch[TARGETS], outputs)
+        return self.combined(batch, self.distances(batch[TARGETS], outputs), outputs)
+
+    def combined(self, batch: Batch, distances: tf.Tensor, outputs: Any) -> dict[str, Mean]:
+        """Returns the means of the distances (B,) and of the labels, given what their loss reads."""
         count = self.weights(batch)[self.rows]
         taught = Mean(tf.reduce_sum(distances), count)
-        if self._label_loss.label not in batch:
+        if not self.learns_labels(batch):
             return {"loss": taught, "teacher_loss": taught}
         label_share = (1 - self._weight) * self.has_label(batch)
         means = self._label_loss.metrics(batch, outputs)
@@ -97,6 +108,39 @@ class TaughtRegressionLoss(TaughtLoss):
     def distances(self, targets: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
         """Returns the squared error of each row, given outputs, float (B, 1)."""
         return tf.square(outputs - (targets - self._offset) / self._scale)[:, 0]
+
+
+class TaughtEmbeddingLoss(TaughtLoss):
+    """Mean distance of embeddings to the teacher's, of length 1: targets float (B, C, width), of C texts.
+
+    It is 1 less the cosine, and `_COSINES` times the mean squared difference of the cosines with all
+    embeddings of the batch: those of the same replica and micro-batch. Single texts have no label loss.
+    Outputs are embeddings (C B, H) of the same width, a row after the other, or a dictionary of these,
+    `embedding`, and of `projected`, which have the width of the teacher's.
+    """
+
+    def learns_labels(self, batch: Batch) -> bool:
+        """Returns whether rows are pairs, or triplets."""
+        return batch[TARGETS].shape[1] > 1
+
+    def metrics(self, batch: Batch, outputs: Any) -> dict[str, Mean]:
+        """Returns the loss, its parts, and the other means of the labels."""
+        both = (
+            outputs if isinstance(outputs, dict) else {"embedding": outputs, "projected": outputs}
+        )
+        distances = self.distances(batch[TARGETS], both)
+        return self.combined(batch, distances, both["embedding"])
+
+    def distances(self, targets: tf.Tensor, outputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """Returns the mean over the texts of each row, float32 (B,)."""
+        _, texts, width = targets.shape
+        theirs = tf.reshape(targets, (-1, width))  # (C B, width)
+        own, projected = (tf.math.l2_normalize(outputs[x], -1) for x in ("embedding", "projected"))
+        cosines = tf.reduce_sum(projected * theirs, axis=-1)
+        among_own, among_theirs = (tf.matmul(x, x, transpose_b=True) for x in (own, theirs))
+        among = tf.reduce_mean(tf.square(among_own - among_theirs), axis=-1)
+        of_texts = 1 - cosines + _COSINES * among  # (C B,)
+        return tf.reduce_mean(tf.reshape(of_texts, (-1, texts)), axis=-1)
 
 
 class TaughtTokenClassificationLoss(TaughtLoss):

@@ -14,7 +14,7 @@ from albert_tf.checkpoints.hugging_face import stored_config
 from albert_tf.checkpoints.loading import load_checkpoint
 from albert_tf.checkpoints.stored_model import StoredModel
 from albert_tf.config import AlbertConfig
-from albert_tf.conversion import check_names, save_model, write_description
+from albert_tf.conversion import check_names, save_model, stored_part, write_description
 from albert_tf.errors import InputError, name_place, warn
 from albert_tf.kinds import Kind
 from albert_tf.kinds.sentence_transformers import module_files
@@ -133,7 +133,8 @@ def start_or_resume(
     Raises:
         InputError: among others, a variable of the model has no name in the folder of the best model.
     """
-    check_names(trainer.model, kind)
+    model = stored_part(trainer.model)
+    check_names(model, kind)
     if starting_part is not None:
         load_init_checkpoint(options, starting_part, tokenizer)
     described = dict(noted)
@@ -141,14 +142,14 @@ def start_or_resume(
     if tokenizer:
         described["do_lower_case"] = tokenizer.lower_case
         if trainer.is_chief:
-            contents = tokenizer_files(tokenizer, trainer.model.config, kind)
-    modules = module_files(kind, trainer.model.config)
+            contents = tokenizer_files(tokenizer, model.config, kind)
+    modules = module_files(kind, model.config)
 
     def write_best(metrics: Mapping[str, float]) -> None:
         folder = os.path.join(options.output_dir, model_folder.BEST_DIR)
         said = {"options": described, "metrics": dict(metrics)}
         save_model(
-            trainer.model,
+            model,
             folder,
             kind=kind,
             contents={**contents, **modules},
@@ -164,7 +165,7 @@ def start_or_resume(
         if trainer.is_chief:
             folder = os.path.join(options.output_dir, model_folder.STATE_DIR)
             noted = {"options": described}
-            write_description(folder, trainer.model, kind, contents, noted, advice)
+            write_description(folder, model, kind, contents, noted, advice)
         yield write_best
 
 

@@ -10,14 +10,18 @@ import pytest
 import albert_tf
 from albert_tf import files
 from albert_tf.checkpoints.safetensors_files import read_tensors, write_tensors
+from albert_tf.conversion import save_model
 from albert_tf.model_folder import list_states, read_own, replace_own
+from albert_tf.models import AlbertEncoder
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.run import run
-from tests.helpers import refused
+from tests.helpers import refused, tiny_config
+from tests.tasks import names
 from tests.tasks.animals import (
     NO_FILES,
     class_rows,
     make_options,
+    mixed,
     write_table,
 )
 
@@ -120,11 +124,13 @@ def test_a_run_that_resumes_reads_the_answers(data, teacher, texts, tmp_path, ea
     run(options)
     expected, best = state_of(out), read_tensors(str(out / "best" / "model.safetensors"))
     without = {"teacher": None, "unlabeled_file": None, "train_file": str(data / "train.tsv")}
-    more = {"unlabeled_file": write_texts(tmp_path / "more.txt", seed=9)}
+    more = {"unlabeled_file": write_texts(tmp_path / "more.txt", count=201)}
+    others = {"unlabeled_file": write_texts(tmp_path / "others.txt", seed=9)}
     for change, message in [
         ({"teacher": str(teacher)}, "a run with teacher other; --teacher says"),
         (without, "a run with teacher other; --teacher says None"),
         ({"teacher_weight": 0.1}, r"a run with teacher_weight 0\.5; --teacher_weight says 0\.1"),
+        (others, "holds a run that was trained on other rows"),
         (more, "^--teacher=.*other: --output_dir=.*out holds a run with the answers of other"),
     ]:
         changed = {**values, "teacher": str(other), "unlabeled_file": texts, **change}
@@ -150,16 +156,17 @@ def test_other_weights_of_the_same_name_are_refused(data, teacher, texts, tmp_pa
         data, tmp_path / "out", **values, teacher=str(other), unlabeled_file=texts
     )
     run(options)
-    change_weights(other, lambda tensor: tensor * 2)
+    change_weights(other, 2)
     with refused("holds a run with the answers of other weights, or to other rows"):
         run(options)
 
 
-def change_weights(folder, change):
-    """Changes the bias of the head of a trained folder."""
+def change_weights(folder, factor):
+    """Multiplies the head of a trained folder."""
     path = folder / "best" / "model.safetensors"
     tensors = read_tensors(str(path))
-    write_tensors(str(path), {**tensors, "classifier.bias": change(tensors["classifier.bias"])})
+    changed = {"classifier.weight": factor * tensors["classifier.weight"]}
+    write_tensors(str(path), {**tensors, **changed})
     sums = read_own(str(folder / "best"))["sha256"]
     replace_own(str(folder / "best"), sha256={**sums, path.name: files.sha256(str(path))})
 
@@ -193,7 +200,8 @@ def test_bad_teachers_and_texts_are_one_line(data, teacher, trained, texts, tmp_
         **few,
     )
     rename_labels(other, "animal", "plant")
-    change_weights(other, lambda tensor: tensor * np.float32("nan"))
+    # Infinite logits have no probabilities.
+    change_weights(other, np.float32(3e38))
     refuse(
         "^--teacher=.*: its answers to 200 of 200 training texts are not finite", teacher=str(other)
     )
@@ -240,3 +248,147 @@ def test_from_python_with_texts_in_memory(data, teacher, tmp_path):
         albert_tf.fine_tune(teacher, output_dir=tmp_path / "new")
     with refused(r"^unlabeled: holds no text"):
         albert_tf.fine_tune(teacher, unlabeled=[], teacher=teacher, output_dir=tmp_path / "new")
+
+
+def few_steps(**more):
+    return {"num_train_steps": 2, "save_checkpoints_steps": 1, "do_eval": False, **NO_FILES, **more}
+
+
+@pytest.mark.usefixtures("eagerly")
+@pytest.mark.parametrize(
+    ("kind", "labels", "answer"),
+    [
+        ("regression", [10, 500], lambda result: result.score[:, None]),
+        ("multi_label", ["a|b", "b"], lambda result: result.probabilities),
+    ],
+)
+def test_scores_and_sets_of_labels(kind, labels, answer, data, texts, tmp_path):
+    rows = [
+        [text, labels[number % 2]] for number, text in enumerate(["a cat", "an oak", "a dog"] * 4)
+    ]
+    train = write_table(tmp_path / "train.tsv", ["text", "label"], rows)
+    other, out = tmp_path / "other", tmp_path / "out"
+    values = few_steps(task_name=kind, train_file=train, dev_file=train, learning_rate=3e-2)
+    run(make_options(data, other, **values))
+    teacher = albert_tf.load(other)
+    taught = {"teacher": str(other), "unlabeled_file": texts, "do_eval": True}
+    run(make_options(data, out, **{**values, **taught}))
+    lines = pathlib.Path(texts).read_text().splitlines()
+    expected = answer(teacher.predict([text for text, _ in rows] + lines))
+    np.testing.assert_allclose(answers_of(out), expected, rtol=1e-5)
+    results = json.loads((out / "eval_results.json").read_text())["teacher"]
+    metric = teacher.kind.metrics[0]
+    assert results[metric] == pytest.approx(teacher.evaluate(train)[metric], abs=1e-4)
+    # Without labels the student has those of its teacher, and its scale.
+    alone = tmp_path / "alone"
+    taught |= {"train_file": None, "dev_file": None}
+    run(make_options(data, alone, **{**values, **taught, "do_eval": False}))
+    student = albert_tf.load(alone)
+    assert student.labels == teacher.labels
+    loss = json.loads((alone / "metrics.jsonl").read_text().splitlines()[0])
+    assert loss["loss"] == loss["teacher_loss"]
+    if kind == "regression":
+        assert loss["loss"] < 100
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_tags_of_words(tmp_path):
+    names.write_data(tmp_path)
+    other, out = tmp_path / "other", tmp_path / "out"
+    values = {
+        "num_train_steps": 2,
+        "save_checkpoints_steps": 1,
+        "dev_file": str(tmp_path / "few.conll"),
+    }
+    names.write_conll(tmp_path / "few.conll", 5, 2)
+    values |= {"train_file": str(tmp_path / "few.conll")}
+    run(names.make_options(tmp_path, other, **values))
+    texts = tmp_path / "texts.txt"
+    texts.write_text("numpy returns the mean\nkeras calls dot, see sort\n")
+    taught = {"teacher": str(other), "unlabeled_file": str(texts)}
+    run(names.make_options(tmp_path, out, **values, **taught))
+    teacher = albert_tf.load(other)
+    found = teacher.predict(texts.read_text().splitlines())
+    received = [
+        (row[1], row[2], teacher.labels[row[3]]) for row in answers_of(out).tolist() if row[0] >= 5
+    ]
+    assert received == [(span.start, span.end, span.label) for spans in found for span in spans]
+    results = json.loads((out / "eval_results.json").read_text())["teacher"]
+    assert results["f1"] == pytest.approx(teacher.evaluate(tmp_path / "few.conll")["f1"])
+    run(
+        names.make_options(tmp_path, tmp_path / "alone", **{**values, **taught, "train_file": None})
+    )
+    assert albert_tf.load(tmp_path / "alone").labels == teacher.labels
+    (tmp_path / "few.conll").write_text("numpy B-OTHER\nthe O\n")
+    with refused(
+        "^--teacher=.*other: finds 'FUNC', 'LIB'; expected the labels of the training set"
+    ):
+        run(names.make_options(tmp_path, tmp_path / "new", **{**values, **taught}))
+
+
+def embedding_options(data, out, **changes):
+    values = few_steps(task_name="embedding", learning_rate=1e-3, **changes)
+    return make_options(data, out, **values)
+
+
+@pytest.fixture(scope="module")
+def embedders(data, tmp_path_factory):
+    """Folders of embedders of width 48 and 24, without a training."""
+    folders = {}
+    for width in (48, 24):
+        folder = tmp_path_factory.mktemp("embedder") / str(width)
+        config = tiny_config(vocab_size=50, num_hidden_layers=1, hidden_size=width)
+        vocabulary = {"spiece.model": (data / "words.model").read_bytes()}
+        save_model(AlbertEncoder(config, seed=width), str(folder), contents=vocabulary)
+        folders[width] = folder
+    return folders
+
+
+@pytest.mark.usefixtures("eagerly")
+@pytest.mark.parametrize("width", [48, 24])
+def test_embeddings_of_texts_and_pairs(width, data, embedders, texts, tmp_path, capsys):
+    out, rng = tmp_path / "out", np.random.default_rng(0)
+    scored = [
+        [mixed(rng, "cat"), mixed(rng, word), score] for word, score in [("cat", 1), ("oak", 0)] * 3
+    ]
+    dev = write_table(tmp_path / "dev.tsv", ["text_a", "text_b", "score"], scored)
+    taught = {"teacher": str(embedders[width]), "dev_file": dev, "do_eval": True}
+    options = embedding_options(
+        data,
+        out,
+        **{**taught, "unlabeled_file": texts, "num_train_steps": 4, "save_checkpoints_steps": 2},
+    )
+    run(options)
+    wider = "the student embeds in 48 dimensions, wider than the 24 of its teacher: a projection is"
+    assert (wider in capsys.readouterr().out) == (width == 24)
+    teacher = albert_tf.load(embedders[width])
+    expected = teacher.embed(pathlib.Path(texts).read_text().splitlines(), normalize=True)
+    np.testing.assert_allclose(answers_of(out)[:, 0], expected, atol=1e-6)
+    results = json.loads((out / "eval_results.json").read_text())["teacher"]
+    assert results["spearman"] == pytest.approx(teacher.evaluate(dev)["spearman"])
+    student, best = albert_tf.load(out), read_tensors(str(out / "best" / "model.safetensors"))
+    assert student.embed("a cat").shape == (1, 48)
+    assert not any("projection" in name and "teacher" in name for name in best)
+    # The projection is a part of the state.
+    state = state_of(out)
+    assert any("teacher_projection" in name for name in state) == (width == 24)
+    pathlib.Path(list_states(str(out / "state"))[-1]).unlink()
+    shutil.rmtree(out / "best")
+    run(options)
+    for name, tensor in state_of(out).items():
+        np.testing.assert_array_equal(tensor, state[name], err_msg=name)
+    for name, tensor in read_tensors(str(out / "best" / "model.safetensors")).items():
+        np.testing.assert_array_equal(tensor, best[name], err_msg=name)
+    # A table of pairs that belong together is learnt, too; one of single texts by the teacher alone.
+    for columns, parts in ((["text_a", "text_b"], True), (["text"], False)):
+        train = write_table(
+            tmp_path / f"{parts}.tsv", columns, [row[: len(columns)] for row in scored]
+        )
+        folder = tmp_path / f"out-{parts}"
+        run(embedding_options(data, folder, **taught, train_file=train))
+        lines = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
+        (line, *_) = (line for line in lines if line["split"] == "train")
+        assert ("label_loss" in line) == parts
+    pairs = {"train_file": str(tmp_path / "True.tsv"), "unlabeled_file": texts}
+    with refused("^--unlabeled_file=.*texts.txt: has single texts; expected pairs of texts"):
+        run(embedding_options(data, tmp_path / "new", **taught, **pairs))

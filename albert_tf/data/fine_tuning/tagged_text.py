@@ -20,6 +20,7 @@ from albert_tf.data.fine_tuning.character_spans import (
     warn_of_odd_spans,
 )
 from albert_tf.data.fine_tuning.column_meanings import account_for_columns
+from albert_tf.data.fine_tuning.column_names import usual_columns
 from albert_tf.data.fine_tuning.columns import refuse_sets
 from albert_tf.data.fine_tuning.conll import WORDS, Sentence, is_conll, read_conll
 from albert_tf.data.fine_tuning.examples import Example, check_label
@@ -98,6 +99,15 @@ def read_tagged(
             f"{name}: {unlabelled} of {len(texts)} texts have no 'spans'; expected all or none of them"
         )
     return texts
+
+
+def lacks_tags(source: Any) -> bool:
+    """Returns whether a source has a column neither of spans nor of tags."""
+    if is_conll(source):
+        return False
+    table = open_table(source, "test")
+    usual = usual_columns(table.columns, ("spans", *_TAGS))
+    return table.names.label_column not in table.columns and not usual
 
 
 def collect_labels(texts: Sequence[TaggedText], path: str) -> tuple[str, ...]:
@@ -252,7 +262,7 @@ def encode_tagged(
 ) -> TaggingFeatures:
     """Converts texts to ids, cut as `cut_windows` does. A text without tokens has no window.
 
-    All texts have spans, or none.
+    The words of a text without spans have no label.
     """
     tables = word_tables(tokenizer)
     parts, word_parts = [], []
@@ -282,32 +292,36 @@ def encode_tagged(
             word_parts.append((places[firsts], chunk.start + numbers, *limits))
             progress.update(len(texts))
     words = Words(*map(np.concatenate, zip(*word_parts, strict=True)))
-    token_labels = {}
-    if examples and examples[0].spans is not None:
-        token_labels["label_ids"] = np.full(count, -1, np.int32)
-        token_labels["label_ids"][words.tokens] = _label_words(examples, tags, words)
     arrays = concatenate(parts)
-    return TaggingFeatures(
+    features = TaggingFeatures(
         input_ids=arrays["input_ids"],
         lengths=arrays["lengths"],
         first_lengths=arrays["first_lengths"],
-        token_labels=token_labels,
         words=words,
     )
+    spans = [example.spans for example in examples]
+    if all(each is None for each in spans):
+        return features
+    return label_words(features, "label_ids", spans, tags)
 
 
-def _label_words(examples: Sequence[TaggedText], tags: Sequence[str], words: Words) -> np.ndarray:
-    """Returns the ids of the tags of the words of texts with spans."""
-    table = TagTable.from_tags(tags)
-    bounds = np.searchsorted(words.texts, np.arange(len(examples) + 1))
-    text_slices = itertools.starmap(slice, itertools.pairwise(bounds))
-    labels = [
-        tag_words(
-            starts=words.starts[part],
-            ends=words.ends[part],
-            spans=example.known_spans,
-            table=table,
-        )
-        for example, part in zip(examples, text_slices, strict=True)
-    ]
-    return np.concatenate(labels)
+def label_words(
+    features: TaggingFeatures,
+    name: str,
+    spans: Sequence[Sequence[Span] | None],
+    tags: Sequence[str],
+) -> TaggingFeatures:
+    """Returns features with the ids of the tags of all words as `token_labels`.
+
+    `spans` are those of each text; the words of a text with None have no label.
+    """
+    table, words = TagTable.from_tags(tags), features.words
+    bounds = np.searchsorted(words.texts, np.arange(len(spans) + 1))
+    ids = np.full(len(features.input_ids), -1, np.int32)
+    for known, part in zip(
+        spans, itertools.starmap(slice, itertools.pairwise(bounds)), strict=True
+    ):
+        if known is not None:
+            starts, ends = words.starts[part], words.ends[part]
+            ids[words.tokens[part]] = tag_words(starts, ends, spans=known, table=table)
+    return dataclasses.replace(features, token_labels={**features.token_labels, name: ids})

@@ -1,6 +1,7 @@
 """The model of a run, with what trains or evaluates it."""
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from albert_tf.config import AlbertConfig
@@ -21,8 +22,12 @@ def make_evaluator(
     *,
     num_train_steps: int = 0,
     num_warmup_steps: int = 0,
+    targets: np.ndarray | None = None,
 ) -> Evaluator:
-    """Makes the model and what runs it: a `Trainer` with `--do_train`."""
+    """Makes the model and what runs it: a `Trainer` with `--do_train`.
+
+    `targets` are those of a teacher, if the training has one.
+    """
     kind.check_segments(config)
     seed, dtype = options.random_seed, options.mixed_precision
 
@@ -38,11 +43,12 @@ def make_evaluator(
         for part in options.frozen_parts:
             for layer in tf.nest.flatten(getattr(encoder, part)):
                 layer.trainable = False
+        if targets is not None and isinstance(kind, TaughtKind):
+            return kind.taught_model(model, targets, seed + 2)
         return model
 
     loss = kind.loss
-    if options.teacher:
-        assert isinstance(kind, TaughtKind), "others are refused when the data are read"
+    if targets is not None and isinstance(kind, TaughtKind):
         loss = kind.taught_loss(resolved(options.teacher_weight))
     return training_run.make_evaluator(
         options,

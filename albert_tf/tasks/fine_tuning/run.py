@@ -8,12 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
 from albert_tf import files
 from albert_tf.checkpoints.loading import load_checkpoint
-from albert_tf.conversion import replace_kind
+from albert_tf.conversion import replace_kind, stored_part
 from albert_tf.data.fine_tuning.batches import make_batch
 from albert_tf.errors import InputError, name_place
 from albert_tf.export import export
@@ -171,8 +172,12 @@ class _TrainedRun:
             predict_file(options, self.kind, self.data.tokenizer, self.evaluator)
         return metrics
 
+    @property
+    def _model(self) -> keras.Model:
+        return stored_part(self.evaluator.model)
+
     def _load_best(self) -> None:
-        load_checkpoint(self.evaluator.model, self.options.output_dir).check_complete()
+        load_checkpoint(self._model, self.options.output_dir).check_complete()
 
     def _predict_dev(self) -> list[Any]:
         return predict_sets(
@@ -249,7 +254,7 @@ class _TrainedRun:
             "best checkpoint in training": best_metrics(options.output_dir),
         }
         paths = export(
-            self.evaluator.model,
+            self._model,
             self.kind,
             self.data.tokenizer,
             export_dir,

@@ -107,8 +107,9 @@ class Teacher:
         return targets
 
     def _run(self, examples: Sequence[Any]) -> Any:
-        """Returns the teacher's predictions."""
+        """Returns the teacher's predictions, for which labels have no meaning."""
         model = self._model
+        examples = [dataclasses.replace(example, label=None) for example in examples]
         features = model.kind.encode(examples, model.tokenizer)
         with Progress(
             "teacher", "sequences", len(features), delay=SECONDS_WITHOUT_PROGRESS

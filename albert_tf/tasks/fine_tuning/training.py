@@ -11,8 +11,10 @@ import keras
 from albert_tf import files
 from albert_tf.checkpoints.stored_model import StoredModel
 from albert_tf.config import AlbertConfig
+from albert_tf.conversion import stored_part
 from albert_tf.data.fine_tuning.batches import training_batches
 from albert_tf.errors import InputError, name_place, warn
+from albert_tf.losses import TARGETS
 from albert_tf.model_folder import BEST_DIR, STATE_DIR
 from albert_tf.options.resolution import Resolution, resolved
 from albert_tf.tasks.fine_tuning.choices import RESTARTS, halve_rate, may_start_again
@@ -92,7 +94,7 @@ class FineTuning:
     def run(self) -> None:
         """Trains from the newest checkpoint or `--init_checkpoint` to the end of the plan."""
         options, data, trainer = self._options, self._data, self.trainer
-        part = None if self._stored else _starting_part(options, trainer.model)
+        part = None if self._stored else _starting_part(options, stored_part(trainer.model))
         drawn = self._draw_pooler()
         noted = {**note_options(self._values, self._begun), RESTARTS: self._restarts}
         batches_from = functools.partial(
@@ -159,12 +161,14 @@ class FineTuning:
         self.trainer = self._make_trainer()
 
     def _make_trainer(self) -> Trainer:
+        features = self._train_features
         trainer = make_evaluator(
             self._options,
             self._config,
             self._data.kind,
             num_train_steps=self._num_steps,
             num_warmup_steps=self._warmup_steps,
+            targets={**features.labels, **features.token_labels}.get(TARGETS),
         )
         assert isinstance(trainer, Trainer)
         return trainer
