@@ -147,6 +147,24 @@ def _place_spans(
     return spans
 
 
+def to_rows(spans: Sequence[Sequence[ScoredSpan]], labels: Sequence[str]) -> np.ndarray:
+    """Returns the spans of n texts, int32 (spans, 4): text, start, end, and place of the label."""
+    rows = [
+        (number, span.start, span.end, labels.index(span.label))
+        for number, of_text in enumerate(spans)
+        for span in of_text
+    ]
+    return np.array(rows, np.int32).reshape(-1, 4)
+
+
+def from_rows(rows: np.ndarray, num_texts: int, labels: Sequence[str]) -> list[list[Span]]:
+    """Returns the spans of each text, given what `to_rows` returns."""
+    spans: list[list[Span]] = [[] for _ in range(num_texts)]
+    for number, start, end, label in rows.tolist():
+        spans[number].append(Span(start, end, labels[label]))
+    return spans
+
+
 def predict_words(
     text: TaggedText, tags: Sequence[str], starts: np.ndarray, probabilities: np.ndarray
 ) -> list[ScoredWord]:

@@ -38,9 +38,11 @@ from albert_tf.evaluation.labelled_spans import (
     ScoredWord,
     find_labelled_spans,
     find_tagged_spans,
+    from_rows,
     predict_spans,
     predict_words,
     score_entities,
+    to_rows,
 )
 from albert_tf.evaluation.metrics import is_collapsed, label_scores
 from albert_tf.kinds.classification import interpret_classes
@@ -156,18 +158,10 @@ class TokenClassification(TokenClassificationFlags, TaughtKind):
 
     def targets(self, teacher: Kind, examples, predictions: WordLogits) -> np.ndarray:
         assert isinstance(teacher, TokenClassification), "it is of the same kind"
-        found = teacher._find(examples, predictions)
-        rows = [
-            (number, span.start, span.end, self.label_names.index(span.label))
-            for number, spans in enumerate(found)
-            for span in spans
-        ]
-        return np.array(rows, np.int32).reshape(-1, 4)
+        return to_rows(teacher._find(examples, predictions), self.label_names)
 
     def with_targets(self, features, examples, targets: np.ndarray) -> TaggingFeatures:
-        spans: list[list[Span]] = [[] for _ in examples]
-        for number, start, end, label in targets.tolist():
-            spans[number].append(Span(start, end, self.label_names[label]))
+        spans = from_rows(targets, len(examples), self.label_names)
         return label_words(features, TARGETS, spans, self.labels)
 
     def measure_teacher(self, teacher: Kind, examples, predictions: WordLogits) -> Quality:
