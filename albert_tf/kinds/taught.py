@@ -103,8 +103,7 @@ class TaughtTextKind(LongTextKind, TaughtKind):
     def check_teacher(self, teacher: Kind) -> None:
         super().check_teacher(teacher)
         assert isinstance(teacher, TaughtTextKind), "it is of the same kind"
-        if self.pairs or not self.optional_texts:
-            teacher.check_second("text_b", () if self.pairs else None)
+        teacher.check_second("text_b", () if self.pairs else None)
         self._places_in(teacher.labels)
 
     def _places_in(self, labels: tuple[str, ...]) -> list[int]:
