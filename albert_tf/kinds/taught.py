@@ -49,10 +49,13 @@ class TaughtKind(Kind):
 
     # The teacher
 
-    def check_teacher(self, teacher: Kind) -> None:
-        """Raises an `InputError` if a model predicts something else than this kind."""
+    def check_name(self, teacher: Kind) -> None:
+        """Raises an `InputError` if a model is of another kind."""
         if teacher.name != self.name:
             raise InputError(f"predicts {teacher.name}; expected a teacher of {self.name}")
+
+    def check_teacher(self, teacher: Kind) -> None:
+        """Raises an `InputError` if a model of this kind predicts something else, such as other labels."""
 
     @abc.abstractmethod
     def targets(self, teacher: Kind, examples: Sequence[Any], predictions: Any) -> np.ndarray:
@@ -101,7 +104,6 @@ class TaughtTextKind(LongTextKind, TaughtKind):
         return dataclasses.replace(fitted, labels=tuple(labels))
 
     def check_teacher(self, teacher: Kind) -> None:
-        super().check_teacher(teacher)
         assert isinstance(teacher, TaughtTextKind), "it is of the same kind"
         teacher.check_second("text_b", () if self.pairs else None)
         self._places_in(teacher.labels)

@@ -390,5 +390,7 @@ def test_embeddings_of_texts_and_pairs(width, data, embedders, texts, tmp_path, 
         (line, *_) = (line for line in lines if line["split"] == "train")
         assert ("label_loss" in line) == parts
     pairs = {"train_file": str(tmp_path / "True.tsv"), "unlabeled_file": texts}
-    with refused("^--unlabeled_file=.*texts.txt: has single texts; expected pairs of texts"):
+    with refused(
+        "^--unlabeled_file=.*texts.txt: has single texts; expected pairs of texts, as in the"
+    ):
         run(embedding_options(data, tmp_path / "new", **taught, **pairs))

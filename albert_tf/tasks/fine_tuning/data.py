@@ -23,17 +23,22 @@ from albert_tf.kinds import OWN_KINDS, Kind, QuestionAnswering, recognise
 from albert_tf.kinds.kind import open_source
 from albert_tf.kinds.question_answering import usable_examples
 from albert_tf.kinds.registry import find_kind
+from albert_tf.kinds.taught import TaughtKind
 from albert_tf.kinds.text_kind import LongTextKind
 from albert_tf.options import select
 from albert_tf.options.resolution import resolved
 from albert_tf.tasks.fine_tuning.choices import choose_length, set_length
-from albert_tf.tasks.fine_tuning.held_out import split_rows, warn_of_few_rows, warn_of_labels
+from albert_tf.tasks.fine_tuning.held_out import (
+    refuse_evaluation,
+    split_rows,
+    warn_of_few_rows,
+    warn_of_labels,
+)
 from albert_tf.tasks.fine_tuning.kind_checks import check_task, read_model_kind
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.predictions import ExampleSet, check_lines
 from albert_tf.tasks.fine_tuning.trained_rows import TrainedRows
 from albert_tf.tasks.fine_tuning.unlabelled import (
-    fit_unlabelled,
     join_examples,
     lacks_labels,
     read_unlabelled,
@@ -87,14 +92,14 @@ def read_data(
     sources: Mapping[str, Any] | None = None,
     most_tokens: int | None = None,
     stored: StoredRun | None = None,
-    teacher_labels: Callable[[], Sequence[str]] = tuple,
+    teacher_labels: Callable[[TaughtKind], Sequence[str]] | None = None,
 ) -> RunData:
     """Reads the splits that complete options ask for, and converts their examples to ids.
 
     `sources` are data in memory by split, instead of the files that the options name. `most_tokens` is
     the model's number of positions, up to which a training may choose its length; None leaves the kind's.
     `stored` is the model of the output folder, whose kind is used without training. `teacher_labels`
-    returns the labels of a training set that has none.
+    returns the labels of a kind whose training set has none.
     """
     check_lines(options.predict_file)
     task = options.task
@@ -206,7 +211,7 @@ def _read_own(
     *,
     columns: NamedColumns,
     trained: TrainedRows | None,
-    teacher_labels: Callable[[], Sequence[str]],
+    teacher_labels: Callable[[TaughtKind], Sequence[str]] | None,
 ) -> tuple[Kind, Splits]:
     """Returns the kind with the labels of the training set, and the examples of the user's data.
 
@@ -219,7 +224,8 @@ def _read_own(
         split: _own_source(options, split, sources=given, columns=columns)
         for split in options.splits
     }
-    without_labels = lacks_labels(options, sources.get("train")) and sources.pop("train")
+    is_unlabelled = lacks_labels(options, sources.get("train"))
+    without_labels = sources.pop("train") if is_unlabelled else None
     train = sources.get("train")
     is_new = options.do_train and task.kind in OWN_KINDS
     defined = recognise(train, task.kind) if is_new and train is not None else None
@@ -228,7 +234,8 @@ def _read_own(
     examples: dict[str, dict[str, list[Any]]] = {}
     unlabelled = read_unlabelled(options, kind, without_labels, given=given)
     if options.do_train and "train" not in sources:
-        kind = fit_unlabelled(kind, teacher_labels(), unlabelled)
+        assert isinstance(kind, TaughtKind) and teacher_labels, "others have labels"
+        kind = kind.fit_unlabelled(teacher_labels(kind), unlabelled)
     for split, source in sources.items():
         if options.data_source == "tfds":
             assert isinstance(kind, QuestionAnswering), "the options refuse other kinds"
@@ -245,6 +252,7 @@ def _read_own(
             labelled, dev = split_rows(options, kind, examples=labelled, trained=trained)
             examples |= {"dev": {"": dev}} if dev else {}
         elif options.holds_out:
+            refuse_evaluation(options)
             print(f"{path}: no row has a label, so none is held out as a dev set")
         rows = join_examples(options, labelled, unlabelled)
         warn_of_few_rows(kind, path, rows)

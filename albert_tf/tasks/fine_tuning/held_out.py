@@ -32,7 +32,7 @@ def split_rows(
         InputError: there are too few rows to evaluate on, or they cannot be evaluated.
     """
     if kind.can_hold_out is None and examples[0].label is None:  # of all
-        _refuse_evaluation(options)
+        refuse_evaluation(options)
         return [*examples], []
     by_label = bool(kind.labels)
     train, dev = hold_out(
@@ -55,7 +55,7 @@ def split_rows(
     return train, dev
 
 
-def _refuse_evaluation(options: FineTuningOptions) -> None:
+def refuse_evaluation(options: FineTuningOptions) -> None:
     """Raises an `InputError` if a run without labels in its training rows asks for a dev set."""
     for name in ("do_eval", "early_stopping_evaluations"):
         if getattr(options, name):

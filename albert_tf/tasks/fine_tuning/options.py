@@ -192,7 +192,7 @@ class FineTuningOptions(TeacherOptions, KindOptions, ColumnNames, ExportOptions,
 
         evaluates: bool | None = bool(self.dev_file)
         if self.holds_out:
-            evaluates = find_kind(self.task.kind).can_hold_out
+            evaluates = None if self.teacher else find_kind(self.task.kind).can_hold_out
         return dataclasses.replace(self, do_eval=evaluates)
 
     @property

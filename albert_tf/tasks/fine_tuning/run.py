@@ -105,7 +105,7 @@ def run(
             sources=in_memory,
             most_tokens=config.max_position_embeddings,
             stored=stored,
-            teacher_labels=(lambda: teacher.labels) if teacher else tuple,
+            teacher_labels=teacher.labels_of if teacher else None,
         )
         check(data)
         if options.do_train:

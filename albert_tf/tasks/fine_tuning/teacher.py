@@ -55,10 +55,13 @@ class Teacher:
             loaded = load(self._name)
         return loaded.make_embedder() if isinstance(loaded.kind, Embedding) else loaded
 
-    @property
-    def labels(self) -> Sequence[str]:
-        """The labels of a student whose training set has none."""
-        return self._begun.labels if self._begun else self._model.kind.labels
+    def labels_of(self, kind: TaughtKind) -> Sequence[str]:
+        """Returns the labels of a student whose training set has none."""
+        if self._begun:
+            return self._begun.labels
+        with name_place(self._flag):
+            kind.check_name(self._model.kind)
+        return self._model.kind.labels
 
     def teach(self, data: RunData) -> RunData:
         """Returns the data of a run with the teacher's answers to the training set.
@@ -96,6 +99,7 @@ class Teacher:
 
     def _answer(self, kind: TaughtKind, examples: Sequence[Any]) -> np.ndarray:
         with name_place(self._flag):
+            kind.check_name(self._model.kind)
             kind.check_teacher(self._model.kind)
         targets = kind.targets(self._model.kind, examples, self._run(examples))
         is_bad = ~np.isfinite(targets).reshape(len(targets), -1).all(axis=1)

@@ -1,6 +1,6 @@
 """The training texts that only a teacher labels: `--unlabeled_file`, or a training set without labels."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -72,12 +72,6 @@ def read_unlabelled(
     return examples
 
 
-def fit_unlabelled(kind: Kind, labels: Sequence[str], examples: Sequence[Any]) -> Kind:
-    """Returns the kind of a training set without labels, given those of the teacher."""
-    assert isinstance(kind, TaughtKind), "others have labels"
-    return kind.fit_unlabelled(labels, examples)
-
-
 def join_examples(options: FineTuningOptions, first: list[Any], unlabelled: list[Any]) -> list[Any]:
     """Returns the examples of a training set, and those of `--unlabeled_file`, which have to be alike.
 
@@ -85,10 +79,12 @@ def join_examples(options: FineTuningOptions, first: list[Any], unlabelled: list
         InputError: some are pairs of texts, and others are single texts.
     """
     if first and unlabelled and (first[0].text_b is None) != (unlabelled[0].text_b is None):
-        has, expected = ("single texts", "pairs")[:: -1 if first[0].text_b is None else 1]
+        has, expected = "single texts", "pairs of texts"
+        if first[0].text_b is None:
+            has, expected = expected, has
         raise InputError(
-            f"--unlabeled_file={options.unlabeled_file}: has {has}; expected {expected} of texts, as the "
-            "training set has"
+            f"--unlabeled_file={options.unlabeled_file}: has {has}; expected {expected}, as in the "
+            "training set"
         )
     return first + unlabelled
 
