@@ -28,9 +28,9 @@ from albert_tf.losses import ContrastiveLoss, CosentLoss
 from albert_tf.models import AlbertEmbedder
 from albert_tf.options.kinds import EmbeddingFlags, pooling_names
 
-# What the rows of a training set are: pairs that belong together, pairs with scores, or pairs that belong
-# together with a text that does not.
-Rows = Literal["pairs", "scored_pairs", "triplets"]
+# What the rows of a training set are: pairs that belong together, pairs with scores, pairs that belong
+# together with a text that does not; or, with a teacher, single texts.
+Rows = Literal["pairs", "scored_pairs", "triplets", "texts"]
 
 _LEAST_LENGTH = 1e-12  # that embeddings are divided by, as in `keras.ops.normalize`
 
@@ -116,6 +116,10 @@ class Embedding(EmbeddingFlags, TaughtEmbeddings):
             raise InputError(f"{fault}, or --ignore_columns for pairs that belong together")
         rows: Rows = "pairs" if first.label is None else "scored_pairs"
         return dataclasses.replace(self, rows=rows if first.negative is None else "triplets")
+
+    def fit_unlabelled(self, labels: Sequence[str], examples: Sequence[Example]) -> Self:
+        """Returns the kind of a training set of single texts."""
+        return dataclasses.replace(self, rows="texts")
 
     def find_faults(self, path, split, examples, features) -> list[str]:
         """Returns a line if the scores of a dev set are all alike."""

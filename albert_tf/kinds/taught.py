@@ -55,7 +55,7 @@ class TaughtKind(Kind):
             raise InputError(f"predicts {teacher.name}; expected a teacher of {self.name}")
 
     def check_teacher(self, teacher: Kind) -> None:
-        """Raises an `InputError` if a model of this kind predicts something else, such as other labels."""
+        """Raises an `InputError` if a model of this kind predicts something else, as other labels."""
 
     @abc.abstractmethod
     def targets(self, teacher: Kind, examples: Sequence[Any], predictions: Any) -> np.ndarray:

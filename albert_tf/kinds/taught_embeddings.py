@@ -1,8 +1,7 @@
 """How embeddings learn from those of a teacher; see `TaughtKind`."""
 
 import dataclasses
-from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import keras
 import numpy as np
@@ -34,10 +33,6 @@ class TaughtEmbeddings(TextKind, TaughtKind):
         read = read_unlabelled_texts(source)
         texts = (text for example in read for text in (example.text_a, example.text_b) if text)
         return [Example(f"train-{number}", text) for number, text in enumerate(texts, start=1)]
-
-    def fit_unlabelled(self, labels: Sequence[str], examples: Sequence[Example]) -> Self:
-        del labels, examples
-        return self
 
     def targets(self, teacher: Kind, examples, predictions: np.ndarray) -> np.ndarray:
         """Returns the embeddings, of length 1."""

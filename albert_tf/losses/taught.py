@@ -119,6 +119,10 @@ class TaughtEmbeddingLoss(TaughtLoss):
     `embedding`, and of `projected`, which have the width of the teacher's.
     """
 
+    def __init__(self, label_loss: MeanLoss, weight: float):
+        super().__init__(label_loss, weight)
+        self.rows = MeanLoss.rows  # which may be single texts
+
     def learns_labels(self, batch: Batch) -> bool:
         """Returns whether rows are pairs, or triplets."""
         return batch[TARGETS].shape[1] > 1

@@ -234,7 +234,8 @@ def _read_own(
     examples: dict[str, dict[str, list[Any]]] = {}
     unlabelled = read_unlabelled(options, kind, without_labels, given=given)
     if options.do_train and "train" not in sources:
-        assert isinstance(kind, TaughtKind) and teacher_labels, "others have labels"
+        assert isinstance(kind, TaughtKind), "others have labels"
+        assert teacher_labels is not None, "or else there are labels"
         kind = kind.fit_unlabelled(teacher_labels(kind), unlabelled)
     for split, source in sources.items():
         if options.data_source == "tfds":
