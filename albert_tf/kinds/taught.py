@@ -25,6 +25,9 @@ from albert_tf.kinds.numbered_labels import names_of_numbers
 from albert_tf.kinds.text_kind import LongTextKind
 from albert_tf.losses import TARGETS, TaughtLoss
 
+# What is said of a teacher that answers NaN.
+NOT_FINITE = "its answers to some of the training texts are not finite; expected numbers"
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TaughtKind(Kind):

@@ -49,7 +49,7 @@ from albert_tf.kinds.classification import interpret_classes
 from albert_tf.kinds.given_texts import as_texts, rows_of
 from albert_tf.kinds.kind import Kind, Quality
 from albert_tf.kinds.registry import register
-from albert_tf.kinds.taught import TaughtKind
+from albert_tf.kinds.taught import NOT_FINITE, TaughtKind
 from albert_tf.losses import (
     TARGETS,
     TaughtTokenClassificationLoss,
@@ -157,6 +157,8 @@ class TokenClassification(TokenClassificationFlags, TaughtKind):
 
     def targets(self, teacher: Kind, examples, predictions: WordLogits) -> np.ndarray:
         assert isinstance(teacher, TokenClassification), "it is of the same kind"
+        if not np.isfinite(predictions.logits).all():
+            raise InputError(NOT_FINITE)
         return to_rows(teacher._find(examples, predictions), self.label_names)
 
     def with_targets(self, features, examples, targets: np.ndarray) -> TaggingFeatures:

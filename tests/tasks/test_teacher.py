@@ -203,7 +203,8 @@ def test_bad_teachers_and_texts_are_one_line(data, teacher, trained, texts, tmp_
     # Infinite logits have no probabilities.
     change_weights(other, np.float32(3e38))
     refuse(
-        "^--teacher=.*: its answers to 200 of 200 training texts are not finite", teacher=str(other)
+        "^--teacher=.*: its answers to some of the training texts are not finite",
+        teacher=str(other),
     )
     for name, content, message in [
         ("empty.txt", "", r"empty\.txt: holds no text; expected a text in each line$"),

@@ -20,7 +20,7 @@ from albert_tf.checkpoints.hugging_face_reader import WEIGHTS_FILE
 from albert_tf.checkpoints.stored_model import StoredModel
 from albert_tf.errors import InputError, name_place
 from albert_tf.kinds import Embedding, Kind
-from albert_tf.kinds.taught import TaughtKind
+from albert_tf.kinds.taught import NOT_FINITE, TaughtKind
 from albert_tf.progress import SECONDS_WITHOUT_PROGRESS, Progress
 from albert_tf.sources import find_model, is_path
 from albert_tf.tasks.fine_tuning.data import RunData
@@ -101,13 +101,9 @@ class Teacher:
         with name_place(self._flag):
             kind.check_name(self._model.kind)
             kind.check_teacher(self._model.kind)
-        targets = kind.targets(self._model.kind, examples, self._run(examples))
-        is_bad = ~np.isfinite(targets).reshape(len(targets), -1).all(axis=1)
-        if is_bad.any():
-            raise InputError(
-                f"{self._flag}: its answers to {int(is_bad.sum())} of {len(targets)} training texts are "
-                "not finite; expected numbers"
-            )
+            targets = kind.targets(self._model.kind, examples, self._run(examples))
+            if not np.isfinite(targets).all():
+                raise InputError(NOT_FINITE)
         return targets
 
     def _run(self, examples: Sequence[Any]) -> Any:
