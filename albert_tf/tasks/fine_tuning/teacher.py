@@ -91,6 +91,7 @@ class Teacher:
         else:
             targets = self._answer(kind, train.examples)
             self._write(targets, {**expected, **self._measure(data)})
+            del self._model  # its memory is needed for the training
         if all(example.label is None for example in train.examples):
             kind = kind.fit_targets(targets)
         features = kind.with_targets(train.features, train.examples, targets)
