@@ -78,17 +78,13 @@ class Teacher:
             "labels": list(kind.labels),
             "rows": _digest([example.texts for example in train.examples]),
         }
-        noted = read_note(self._output_dir)
-        answered = noted and {name: noted.get(name) for name in expected} == expected
-        if answered and self._may_be(noted["sha256"]):
-            content = files.read_bytes(os.path.join(self._output_dir, _ANSWERS))
-            targets = np.load(io.BytesIO(content), allow_pickle=False)
-        elif self._begun:
+        targets = self._read(expected)
+        if targets is None and self._begun:
             raise InputError(
                 f"{self._flag}: --output_dir={self._output_dir} holds a run with the answers of other "
                 "weights, or to other rows; expected the same, or another --output_dir"
             )
-        else:
+        if targets is None:
             targets = self._answer(kind, train.examples)
             self._write(targets, {**expected, **self._measure(data)})
             del self._model  # its memory is needed for the training
@@ -97,6 +93,19 @@ class Teacher:
         features = kind.with_targets(train.features, train.examples, targets)
         sets = {**data.sets, "train": [train._replace(features=features)]}
         return dataclasses.replace(data, kind=kind, sets=sets)
+
+    def _read(self, expected: Mapping[str, Any]) -> np.ndarray | None:
+        """Returns the answers in the folder of the run; None if they are not as expected, or missing."""
+        noted = read_note(self._output_dir)
+        if not noted or {name: noted.get(name) for name in expected} != expected:
+            return None
+        path = os.path.join(self._output_dir, _ANSWERS)
+        # A process that was killed may have left answers of another note.
+        if not files.exists(path) or files.sha256(path) != noted["answers"]:
+            return None
+        if not self._may_be(noted["sha256"]):
+            return None
+        return np.load(io.BytesIO(files.read_bytes(path)), allow_pickle=False)
 
     def _answer(self, kind: TaughtKind, examples: Sequence[Any]) -> np.ndarray:
         with name_place(self._flag):
@@ -130,9 +139,10 @@ class Teacher:
     def _write(self, targets: np.ndarray, noted: Mapping[str, Any]) -> None:
         content = io.BytesIO()
         np.save(content, targets)
-        files.make_directory(os.path.dirname(os.path.join(self._output_dir, _NOTE)))
-        files.write_bytes(os.path.join(self._output_dir, _ANSWERS), content.getvalue())
-        noted = {**noted, "sha256": _weights_sum(self._name)}
+        path = os.path.join(self._output_dir, _ANSWERS)
+        files.make_directory(os.path.dirname(path))
+        files.write_bytes(path, content.getvalue())
+        noted = {**noted, "answers": files.sha256(path), "sha256": _weights_sum(self._name)}
         files.write_json(os.path.join(self._output_dir, _NOTE), noted)
 
     def _may_be(self, sha256: str) -> bool:
