@@ -139,7 +139,10 @@ class TaughtEmbeddingLoss(TaughtLoss):
         """Returns the mean over the texts of each row, float32 (B,)."""
         _, texts, width = targets.shape
         theirs = tf.reshape(targets, (-1, width))  # (C B, width)
-        own, projected = (tf.math.l2_normalize(outputs[x], -1) for x in ("embedding", "projected"))
+        own, projected = (
+            tf.math.l2_normalize(tf.cast(outputs[name], tf.float32), axis=-1)
+            for name in ("embedding", "projected")
+        )
         cosines = tf.reduce_sum(projected * theirs, axis=-1)
         among_own, among_theirs = (tf.matmul(x, x, transpose_b=True) for x in (own, theirs))
         among = tf.reduce_mean(tf.square(among_own - among_theirs), axis=-1)
