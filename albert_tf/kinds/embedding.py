@@ -24,7 +24,7 @@ from albert_tf.kinds.given_texts import check_fields, rows_of
 from albert_tf.kinds.kind import Quality
 from albert_tf.kinds.registry import register
 from albert_tf.kinds.taught_embeddings import TaughtEmbeddings
-from albert_tf.losses import ContrastiveLoss, CosentLoss
+from albert_tf.losses import ContrastiveLoss, CosentLoss, TaughtEmbeddingLoss
 from albert_tf.models import AlbertEmbedder
 from albert_tf.options.kinds import EmbeddingFlags, pooling_names
 
@@ -183,6 +183,9 @@ class Embedding(EmbeddingFlags, TaughtEmbeddings):
         if self.rows == "scored_pairs":
             return CosentLoss(self.temperature)
         return ContrastiveLoss(self.temperature, num_texts=3 if self.rows == "triplets" else 2)
+
+    def taught_loss(self, weight: float) -> TaughtEmbeddingLoss:
+        return TaughtEmbeddingLoss(self.loss, weight)
 
     def make_model(self, encoder, dropout, seed, dtype) -> AlbertEmbedder:
         return AlbertEmbedder(encoder, self.pooling, self.normalize, seed=seed, dtype=dtype)

@@ -12,7 +12,6 @@ from albert_tf.data.fine_tuning.opened_tables import open_table
 from albert_tf.kinds.kind import Kind, Quality
 from albert_tf.kinds.taught import TaughtKind, read_unlabelled_texts
 from albert_tf.kinds.text_kind import TextKind
-from albert_tf.losses import TaughtEmbeddingLoss
 from albert_tf.models.taught_embedder import TaughtEmbedder
 
 
@@ -52,6 +51,3 @@ class TaughtEmbeddings(TextKind, TaughtKind):
             "projection is learnt for the training, and is no part of the model"
         )
         return TaughtEmbedder(model, width, seed, dtype=model.dtype_policy)
-
-    def taught_loss(self, weight: float) -> TaughtEmbeddingLoss:
-        return TaughtEmbeddingLoss(self.loss, weight)

@@ -86,7 +86,7 @@ class Teacher:
             )
         if targets is None:
             targets = self._answer(kind, train.examples)
-            self._write(targets, {**expected, **self._measure(data)})
+            self._write(targets, {**expected, **self._measure(kind, data.sets.get("dev", ()))})
             del self._model  # its memory is needed for the training
         if all(example.label is None for example in train.examples):
             kind = kind.fit_targets(targets)
@@ -126,15 +126,15 @@ class Teacher:
         ) as progress:
             return model.run(examples, progress.update, features)
 
-    def _measure(self, data: RunData) -> dict[str, Any]:
+    def _measure(self, kind: TaughtKind, sets: Sequence[ExampleSet]) -> dict[str, Any]:
         """Returns the metrics on the dev sets, and what these are."""
         metrics: dict[str, float] = {}
-        for dataset in data.sets.get("dev", ()):
+        for dataset in sets:
             predictions = self._run(dataset.examples)
-            quality = data.kind.measure_teacher(self._model.kind, dataset.examples, predictions)
+            quality = kind.measure_teacher(self._model.kind, dataset.examples, predictions)
             known = quality.metrics.items()
-            metrics |= {dataset.prefix + name: x for name, x in known if name in data.kind.reported}
-        return {"metrics": metrics, "dev_rows": _digest_of_sets(data.sets.get("dev", ()))}
+            metrics |= {dataset.prefix + name: x for name, x in known if name in kind.reported}
+        return {"metrics": metrics, "dev_rows": _digest_of_sets(sets)}
 
     def _write(self, targets: np.ndarray, noted: Mapping[str, Any]) -> None:
         content = io.BytesIO()
