@@ -163,11 +163,11 @@ class TokenClassificationFlags:
 # Name of a kind of this package -> its options.
 KIND_FLAGS: Mapping[str, type] = {
     "classification": ClassificationFlags,
-    "regression": LongTextFlags,
     "embedding": EmbeddingFlags,
     "multi_label": LongTextFlags,
     "multiple_choice": MultipleChoiceFlags,
     "question_answering": QuestionAnsweringFlags,
+    "regression": LongTextFlags,
     "token_classification": TokenClassificationFlags,
 }
 

@@ -214,7 +214,7 @@ def test_bad_teachers_and_texts_are_one_line(data, teacher, trained, texts, tmp_
         (
             "pairs.tsv",
             "text_a\ttext_b\na\tb\n",
-            "^--unlabeled_file=.*: has pairs; expected single texts",
+            "^--unlabeled_file=.*: has pairs of texts; expected single texts",
         ),
     ]:
         path = tmp_path / name
