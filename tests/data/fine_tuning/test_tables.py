@@ -6,13 +6,14 @@ import gzip
 import io
 import json
 import re
+import unicodedata
 
 import numpy as np
 import openpyxl
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from albert_tf.data.fine_tuning.tables import Table
@@ -173,6 +174,9 @@ def parquet(rows, kind):
     kind=st.sampled_from(ARROW_TEXTS),
 )
 def test_a_table_gives_the_same_examples_in_every_form(rows, kind, tmp_path_factory):
+    # A file with more of them may be refused as a binary one.
+    letters = "".join(f"{text}{label}" for text, label in rows)
+    assume(sum(unicodedata.category(letter) == "Cc" for letter in letters) <= 8)
     folder = tmp_path_factory.mktemp("forms")
     mappings = [{"text": text, "label": label} for text, label in rows]
     contents = {
