@@ -156,7 +156,9 @@ def _write_glue(folder: pathlib.Path) -> None:
 FILES: dict[str, Callable[[pathlib.Path], None]] = {
     "text": _write_corpus,
     "corpus": _write_json_corpus,
-    **dict.fromkeys(("texts.txt", "sentences.txt"), lambda path: _write(path, [_sentence()] * 3)),
+    **dict.fromkeys(
+        ("texts.txt", "sentences.txt"), lambda path: _write(path, [_sentence() for _ in range(3)])
+    ),
     **dict.fromkeys(("train.csv", "dev.csv"), _table("label", "text")),
     **dict.fromkeys(("more.tsv", "other.tsv"), _table("label", "text")),
     **dict.fromkeys(("topics.tsv", "topics_dev.tsv"), _table("tags", "text")),
