@@ -21,8 +21,8 @@ from albert_tf.model_folder import find_best
 
 # For the descriptions of flags.
 MODEL_NAMES = (
-    "small_en or medium_en, which come with albert_tf; hf://owner/name[@revision] of the Hugging Face "
-    "Hub, also without hf://; the https:// address of a .tar.gz archive; or a folder"
+    "small_en, medium_en or sentences_en, which come with albert_tf; hf://owner/name[@revision] of the "
+    "Hugging Face Hub, also without hf://; the https:// address of a .tar.gz archive; or a folder"
 )
 
 _SHIPPED = pathlib.Path(__file__).parent / "pretrained"

@@ -2,6 +2,7 @@
 
 import pathlib
 
+import numpy as np
 import pytest
 
 import albert_tf
@@ -20,13 +21,17 @@ SHIPPED = pathlib.Path(albert_tf.__file__).parent / "pretrained"
 def test_a_shipped_model_is_complete_and_small(name):
     folder = SHIPPED / name
     names = {path.name for path in folder.iterdir()}
-    assert names == {
+    expected = {
         "README.md",
         "config.json",
         "model.safetensors",
         "spiece.model",
         "tokenizer_config.json",
     }
+    if name == "sentences_en":  # also a folder of sentence-transformers
+        expected |= {"modules.json", "1_Pooling", "2_Normalize"}
+        expected |= {"sentence_bert_config.json", "config_sentence_transformers.json"}
+    assert names == expected
     assert (folder / "model.safetensors").stat().st_size < 12e6
 
 
@@ -76,9 +81,25 @@ def test_a_file_system_that_cannot_be_read_is_named():
         find_model("s3://bucket/model")
 
 
+def test_sentences_en_embeds_by_meaning(eagerly):
+    loaded = albert_tf.load("sentences_en")
+    texts = ["Where is my parcel?", "My package has not arrived.", "The cat sleeps."]
+    vectors = loaded.embed(texts)
+    assert vectors.shape == (3, loaded.model.config.hidden_size)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-5)
+    similarities = vectors @ vectors.T
+    assert similarities[0, 1] > 0.3 > max(similarities[0, 2], similarities[1, 2])
+    long = " ".join(["word"] * 200)
+    front = " ".join(["word"] * 126)  # and [CLS] and [SEP]
+    np.testing.assert_allclose(*loaded.embed([long, front]), atol=1e-5)
+    with pytest.warns(UserWarning, match="has no albert_classifier/head/dense/kernel, "):
+        AlbertClassifier.from_preset("sentences_en", num_classes=3)
+
+
 def test_an_unknown_name_says_what_it_could_be():
     message = (
-        r"'no_such_model' is neither a folder or checkpoint, nor a model .*\(medium_en, small_en\)"
+        r"'no_such_model' is neither a folder or checkpoint, nor a model .*"
+        r"\(medium_en, sentences_en, small_en\)"
     )
     for load in (albert_tf.load, AlbertEncoder.from_preset, AlbertTokenizer.from_preset):
         with refused(message) as error:

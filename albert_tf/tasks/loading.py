@@ -50,7 +50,7 @@ def load(
     batch. Work of more than ten seconds shows its progress.
 
     Args:
-        folder: a model's name: `small_en` or `medium_en`, which come with this package;
+        folder: a model's name: `small_en`, `medium_en` or `sentences_en`, which come with this package;
             `hf://owner/name@revision` of the Hugging Face Hub, also without `hf://` and `@revision`; or
             the https:// address of one of Google's .tar.gz archives. Or a folder: an `--output_dir`,
             whose best checkpoint is used; a version of an exported model, e.g. `exported/text/1`; an

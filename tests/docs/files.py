@@ -155,6 +155,7 @@ def _write_glue(folder: pathlib.Path) -> None:
 # What the reader brings: name -> how it is made.
 FILES: dict[str, Callable[[pathlib.Path], None]] = {
     "text": _write_corpus,
+    "notes": _write_corpus,
     "corpus": _write_json_corpus,
     **dict.fromkeys(
         ("texts.txt", "sentences.txt"), lambda path: _write(path, [_sentence() for _ in range(3)])
