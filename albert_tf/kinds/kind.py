@@ -9,7 +9,7 @@ module that calls them, and what becomes of what they return.
     encode          tasks/fine_tuning/data.py         ids (n, S) and labels: batches
     make_model      tasks/fine_tuning/model.py        the model, which maps a batch to outputs
     loss            tasks/fine_tuning/model.py        of labels and outputs of a batch: updates
-    decode          tasks/fine_tuning/predictions.py  predictions of n examples, for the rows below
+    decode          tasks/prediction.py               predictions of n examples, for the rows below
     fit             tasks/fine_tuning/training.py     in each evaluation: a kind for `measure` alone
     measure         tasks/fine_tuning/predictions.py  metrics, of which the first chooses `best/`
     stored          conversion.py                     with each new `best/`: its config, its weights

@@ -349,7 +349,7 @@ OF_REGRESSION = {
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"kind": "ordinal"}, r"unknown kind 'ordinal'; expected classification, reg"),
+        ({"kind": "ordinal"}, r"unknown kind 'ordinal'; expected classification, embedding, multi"),
         ({"kind": None}, "kind is missing, expected a text"),
         ({**OF_REGRESSION, "labels": 7}, "labels=7: expected tuple"),
         ({"max_seq_length": "64"}, r"max_seq_length='64': expected int$"),
