@@ -74,10 +74,10 @@ class Regression(TaughtTextKind):
         return self._fit_scores(targets, "the teacher's answers")
 
     def predictions_of(self, targets: np.ndarray) -> np.ndarray:
-        return (targets - self.offset) / self.scale
+        return self.loss.scaled(targets)
 
     def taught_loss(self, weight: float) -> TaughtRegressionLoss:
-        return TaughtRegressionLoss(self.loss, weight, self.offset, self.scale)
+        return TaughtRegressionLoss(self.loss, weight)
 
     def stored(self, tensors: dict[str, np.ndarray]) -> tuple[Self, dict[str, np.ndarray]]:
         """Returns the kind and the tensors of the model whose outputs are the scores themselves."""

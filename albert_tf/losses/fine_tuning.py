@@ -72,9 +72,13 @@ class RegressionLoss(MeanLoss):
         self._offset = offset
         self._scale = scale
 
+    def scaled(self, scores: Any) -> Any:
+        """Maps scores, float (...), to the outputs of a model that predicts them."""
+        return (scores - self._offset) / self._scale
+
     def metrics(self, batch: Batch, outputs: tf.Tensor) -> dict[str, Mean]:
         """Returns the loss, given outputs, float (B, 1)."""
-        errors = tf.square(outputs[:, 0] - (batch["label_ids"] - self._offset) / self._scale)
+        errors = tf.square(outputs[:, 0] - self.scaled(batch["label_ids"]))
         return {"loss": _mean_of_labelled(batch, errors)}
 
 

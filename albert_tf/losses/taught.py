@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.losses.fine_tuning import MeanLoss, is_labelled
+from albert_tf.losses.fine_tuning import MeanLoss, RegressionLoss, is_labelled
 from albert_tf.losses.means import Batch, Mean, label_weights
 
 # Name of the answers in a batch.
@@ -91,23 +91,15 @@ class TaughtMultiLabelLoss(TaughtLoss):
 
 
 class TaughtRegressionLoss(TaughtLoss):
-    """Mean squared error of the teacher's scores: targets float (B, 1).
+    """Mean squared error of the teacher's scores: targets float (B, 1), scaled as labels are."""
 
-    Args:
-        label_loss: the loss of labels.
-        weight: share of the teacher's part.
-        offset: that of `RegressionLoss`.
-        scale: the same.
-    """
-
-    def __init__(self, label_loss: MeanLoss, weight: float, offset: float, scale: float):
+    def __init__(self, label_loss: RegressionLoss, weight: float):
         super().__init__(label_loss, weight)
-        self._offset = offset
-        self._scale = scale
+        self._scaled = label_loss.scaled
 
     def distances(self, targets: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
         """Returns the squared error of each row, given outputs, float (B, 1)."""
-        return tf.square(outputs - (targets - self._offset) / self._scale)[:, 0]
+        return tf.square(outputs - self._scaled(targets))[:, 0]
 
 
 class TaughtEmbeddingLoss(TaughtLoss):

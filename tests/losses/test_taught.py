@@ -53,7 +53,7 @@ CASES = {
         sigmoid_loss(PROBABILITIES, LOGITS),
     ),
     "regression": (
-        TaughtRegressionLoss(RegressionLoss(7.0, 20.0), WEIGHT, 7.0, 20.0),
+        TaughtRegressionLoss(RegressionLoss(7.0, 20.0), WEIGHT),
         {"label_ids": SCORES, "teacher_targets": SCORES[::-1, None].copy()},
         LOGITS[:, :1],
         (LOGITS[:, 0] - (SCORES - 7) / 20) ** 2,
