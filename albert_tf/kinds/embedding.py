@@ -23,7 +23,7 @@ from albert_tf.evaluation.metrics import compute_metrics
 from albert_tf.kinds.given_texts import check_fields, rows_of
 from albert_tf.kinds.kind import Quality
 from albert_tf.kinds.registry import register
-from albert_tf.kinds.taught_embeddings import TaughtEmbeddings
+from albert_tf.kinds.taught_embeddings import TaughtEmbeddings, of_length_one
 from albert_tf.losses import ContrastiveLoss, CosentLoss, TaughtEmbeddingLoss
 from albert_tf.models import AlbertEmbedder
 from albert_tf.options.kinds import EmbeddingFlags, pooling_names
@@ -31,8 +31,6 @@ from albert_tf.options.kinds import EmbeddingFlags, pooling_names
 # What the rows of a training set are: pairs that belong together, pairs with scores, pairs that belong
 # together with a text that does not; or, with a teacher, single texts.
 Rows = Literal["pairs", "scored_pairs", "triplets", "texts"]
-
-_LEAST_LENGTH = 1e-12  # that embeddings are divided by, as in `keras.ops.normalize`
 
 
 @register
@@ -216,8 +214,7 @@ class Embedding(EmbeddingFlags, TaughtEmbeddings):
     def _cosines(self, embeddings: np.ndarray) -> np.ndarray:
         """Returns the cosines (n,) of embeddings (n, 2, H)."""
         if not self.normalize:
-            lengths = np.linalg.norm(embeddings, axis=-1, keepdims=True)
-            embeddings = embeddings / np.maximum(lengths, _LEAST_LENGTH)
+            embeddings = of_length_one(embeddings)
         return (embeddings[:, 0] * embeddings[:, 1]).sum(axis=1)
 
 

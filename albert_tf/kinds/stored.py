@@ -18,6 +18,7 @@ from albert_tf.kinds.registry import kind_in
 from albert_tf.kinds.regression import Regression
 from albert_tf.kinds.sentence_transformers import module_files, named_modules, read_modules
 from albert_tf.kinds.token_classification import TokenClassification
+from albert_tf.layers.pooling import pooled_width
 from albert_tf.model_folder import MODULES_FILE, ModelFolder
 from albert_tf.models import (
     AlbertClassifier,
@@ -27,7 +28,6 @@ from albert_tf.models import (
     AlbertSpanLabeler,
     AlbertTokenClassifier,
 )
-from albert_tf.options.kinds import pooling_names
 
 
 def head_kind(stored: StoredModel, config: AlbertConfig, lower_case: bool) -> Kind:
@@ -84,7 +84,7 @@ def with_projection(model: keras.Model, kind: Kind, stored: StoredModel) -> kera
     if not isinstance(kind, Embedding) or not folder.holds(MODULES_FILE):
         return model
     encoder = getattr(model, "encoder", model)
-    width = encoder.config.hidden_size * len(pooling_names(kind.pooling))
+    width = pooled_width(kind.pooling, encoder.config.hidden_size)
     layers = read_layers(named_modules(folder), width)
     if not layers:
         return model

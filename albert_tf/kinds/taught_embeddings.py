@@ -14,6 +14,8 @@ from albert_tf.kinds.taught import TaughtKind, read_unlabelled_texts
 from albert_tf.kinds.text_kind import TextKind
 from albert_tf.models.taught_embedder import TaughtEmbedder
 
+_LEAST_LENGTH = 1e-12  # that embeddings are divided by, as in `keras.ops.normalize`
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TaughtEmbeddings(TextKind, TaughtKind):
@@ -35,14 +37,13 @@ class TaughtEmbeddings(TextKind, TaughtKind):
 
     def targets(self, teacher: Kind, examples, predictions: np.ndarray) -> np.ndarray:
         """Returns the embeddings, of length 1."""
-        lengths = np.linalg.norm(predictions, axis=-1, keepdims=True)
-        return predictions / np.maximum(lengths, np.finfo(np.float32).tiny)
+        return of_length_one(predictions)
 
     def measure_teacher(self, teacher: Kind, examples, predictions: np.ndarray) -> Quality:
         return self.measure(examples, self.targets(teacher, examples, predictions))
 
     def taught_model(self, model: keras.Model, targets: np.ndarray, seed: int) -> keras.Model:
-        width, own = targets.shape[-1], model.config.hidden_size
+        width, own = targets.shape[-1], model.width
         if width == own:
             return model
         relation = "wider" if own > width else "narrower"
@@ -51,3 +52,9 @@ class TaughtEmbeddings(TextKind, TaughtKind):
             "projection is learnt for the training, and is no part of the model"
         )
         return TaughtEmbedder(model, width, seed, dtype=model.dtype_policy)
+
+
+def of_length_one(embeddings: np.ndarray) -> np.ndarray:
+    """Returns embeddings (..., width) divided by their lengths; a vector of zeros stays."""
+    lengths = np.linalg.norm(embeddings, axis=-1, keepdims=True)
+    return embeddings / np.maximum(lengths, _LEAST_LENGTH)

@@ -17,13 +17,18 @@ _LOWEST = -1e30  # below every hidden state
 def pool(
     pooling: Pooling, states: keras.KerasTensor, input_mask: keras.KerasTensor
 ) -> keras.KerasTensor:
-    """Maps hidden states (B, S, H) and a mask of tokens (B, S) to vectors, float32 (B, H).
+    """Maps hidden states (B, S, H) and a mask of tokens (B, S) to vectors, float32 (B, width).
 
-    Of several poolings the vectors are joined. A sequence of padding alone has the vector 0, but with
-    `cls`.
+    The vectors of several poolings are joined; `pooled_width` is the width. A
+    sequence of padding alone has the vector 0, but with `cls`.
     """
     vectors = [_pool(name, states, input_mask) for name in pooling_names(pooling)]
     return ops.concatenate(vectors, axis=-1) if len(vectors) > 1 else vectors[0]
+
+
+def pooled_width(pooling: Pooling, hidden_size: int) -> int:
+    """Returns the width of the vectors."""
+    return hidden_size * len(pooling_names(pooling))
 
 
 def _pool(

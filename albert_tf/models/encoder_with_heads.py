@@ -10,7 +10,7 @@ from albert_tf.checkpoints.heads import CLASSIFIER_BIAS, TOKEN_CLASSIFIER_BIAS
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError
 from albert_tf.layers.heads import ClassificationHead, MaskedLMHead
-from albert_tf.layers.pooling import pool
+from albert_tf.layers.pooling import pool, pooled_width
 from albert_tf.models.base_model import BaseModel
 from albert_tf.models.encoder import AlbertEncoder
 from albert_tf.models.inputs import Input
@@ -280,6 +280,14 @@ class AlbertEmbedder(EncoderWithHeads):
         self.projection = list(projection)
         self.build(self.input_shapes)
 
+    @property
+    def width(self) -> int:
+        """Number of features of an embedding."""
+        shape = (None, pooled_width(self.pooling, self.config.hidden_size))
+        for layer in self.projection:
+            shape = layer.compute_output_shape(shape)
+        return shape[-1]
+
     def get_config(self):
         """Returns the arguments of the constructor."""
         layers = [keras.saving.serialize_keras_object(layer) for layer in self.projection]
@@ -292,12 +300,12 @@ class AlbertEmbedder(EncoderWithHeads):
         return super().from_config({**config, "projection": layers})
 
     def call(self, inputs: Mapping[str, keras.KerasTensor], training=None):
-        """Maps the inputs of `AlbertEncoder.call` to embeddings, float32 (B, H) without a projection."""
+        """Maps the inputs of `AlbertEncoder.call` to embeddings, float32 (B, width)."""
         encode = self._encode_first if self.pooling == "cls" else self.encoder
         return self.pool(encode(inputs, training=training)["sequence_output"], inputs)
 
     def pool(self, states: keras.KerasTensor, inputs: Mapping[str, keras.KerasTensor]):
-        """Maps the encoder's last hidden states (B, S, H), and its inputs, to embeddings (B, H).
+        """Maps the encoder's last hidden states (B, S, H), and its inputs, to embeddings (B, width).
 
         With the pooling `cls` the states of [CLS], (B, 1, H), are enough.
         """

@@ -39,10 +39,10 @@ class TaughtEmbedder(EncoderWithHeads):
         self.build(self.input_shapes)
 
     def _build_layers(self) -> None:
-        self.teacher_projection.build((None, self.config.hidden_size))
+        self.teacher_projection.build((None, self.embedder.width))
 
     def call(self, inputs: Mapping[str, keras.KerasTensor], training=None):
-        """Maps the inputs of `AlbertEncoder.call` to embeddings, float32 (B, H).
+        """Maps the inputs of `AlbertEncoder.call` to embeddings, float32 (B, width of the embedder's).
 
         In training they are `embedding` of a dictionary, which also has `projected`, float32 (B, width of
         the teacher's).

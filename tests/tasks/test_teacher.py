@@ -15,6 +15,7 @@ from albert_tf.model_folder import list_states, read_own, replace_own
 from albert_tf.models import AlbertEncoder
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.run import run
+from albert_tf.training.reports import read_reports
 from tests.helpers import refused, tiny_config
 from tests.tasks import names
 from tests.tasks.animals import (
@@ -394,3 +395,13 @@ def test_embeddings_of_texts_and_pairs(width, data, embedders, texts, tmp_path, 
         "^--unlabeled_file=.*texts.txt: has single texts; expected pairs of texts, as in the"
     ):
         run(embedding_options(data, tmp_path / "new", **taught, **pairs))
+
+
+@pytest.mark.usefixtures("eagerly")
+@pytest.mark.parametrize("width", [48, 24])
+def test_a_student_of_several_poolings(width, data, embedders, texts, tmp_path):
+    values = {"teacher": str(embedders[width]), "unlabeled_file": texts, "pooling": "cls+mean"}
+    run(embedding_options(data, tmp_path / "out", **values))
+    assert albert_tf.load(tmp_path / "out").embed("a cat").shape == (1, 96)
+    (line, *_) = read_reports(str(tmp_path / "out"))
+    assert 0 < line["teacher_loss"] < 5
