@@ -247,6 +247,11 @@ class MeanAccumulator:
             return dict(self._earlier)
         return dict(zip(self._names, self._values.numpy().reshape(-1, 2), strict=True))
 
+    @property
+    def empty(self) -> set[str]:
+        """Names of the means of nothing, whose weight is 0."""
+        return {name for name, (_, weight) in self.totals().items() if not weight}
+
     def result(self) -> dict[str, float]:
         """Returns each mean; 0 if the weight is 0."""
         return {

@@ -80,7 +80,9 @@ class Interval:
         if "tokens" in seen:
             counts["tokens_seen"] = round(seen["tokens"])
         rates = {f"{name}_per_second": count / seconds for name, count in seen.items()}
-        return trainer.derive(means), rates, counts
+        derived, empty = trainer.derive(means), self._means.empty
+        # No row of the interval had a label, or all of its steps were skipped.
+        return {name: x for name, x in derived.items() if name not in empty}, rates, counts
 
 
 class Reports:

@@ -405,3 +405,20 @@ def test_a_student_of_several_poolings(width, data, embedders, texts, tmp_path):
     assert albert_tf.load(tmp_path / "out").embed("a cat").shape == (1, 96)
     (line, *_) = read_reports(str(tmp_path / "out"))
     assert 0 < line["teacher_loss"] < 5
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_reports_without_a_labelled_row_have_no_numbers_of_labels(data, teacher, texts, tmp_path):
+    rows = [["a cat", "animal"], ["an oak", "plant"]]
+    few = write_table(tmp_path / "few.tsv", ["text", "label"], rows)
+    values = few_steps(train_file=few, dev_fraction=0, num_train_steps=6, train_batch_size=2)
+    options = make_options(
+        data, tmp_path / "out", **values, teacher=str(teacher), unlabeled_file=texts
+    )
+    run(options)
+    lines = read_reports(str(tmp_path / "out"))
+    assert all(line["loss"] > 0 for line in lines)
+    without = [line for line in lines if "label_loss" not in line]
+    assert without
+    assert not any("accuracy" in line for line in without)
+    assert all(line["label_loss"] > 0 for line in lines if line not in without)
