@@ -69,6 +69,7 @@ class Classification(ClassificationFlags, TaughtTextKind):
     name: ClassVar = "classification"
     Result: ClassVar = Classes
     more_metrics: ClassVar[tuple[str, ...]] = ("roc_auc", "loss")
+    label_options: ClassVar = ("class_weights", "label_smoothing")
 
     metrics: tuple[str, ...] = ("accuracy",)
     # What each label counts in the loss, 1 on average; empty for 1 each.

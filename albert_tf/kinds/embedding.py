@@ -46,6 +46,7 @@ class Embedding(EmbeddingFlags, TaughtEmbeddings):
     reads_pooler: ClassVar = False
     output_name: ClassVar = "embedding"
     fixed_options: ClassVar = ("pooling",)
+    label_options: ClassVar = ("temperature",)
     least_micro_batch: ClassVar = 2  # The negatives of a pair are the others.
     can_hold_out: ClassVar = None  # Only pairs with scores can be evaluated.
 

@@ -13,11 +13,10 @@ from typing import Any, ClassVar, Self
 import keras
 import numpy as np
 
-from albert_tf.data.fine_tuning.columns import find_columns, hide_labels
 from albert_tf.data.fine_tuning.examples import Example, make_examples, quote_names
 from albert_tf.data.fine_tuning.features import Features, with_labels
 from albert_tf.data.fine_tuning.label_sets import has_labels
-from albert_tf.data.fine_tuning.opened_tables import account_for_texts, open_table
+from albert_tf.data.fine_tuning.opened_tables import open_unlabelled
 from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.errors import InputError
 from albert_tf.kinds.kind import Kind, Quality
@@ -34,6 +33,7 @@ class TaughtKind(Kind):
     """A kind whose models may learn from a teacher."""
 
     can_be_taught: ClassVar[bool] = True  # False of a subclass whose models may not
+    label_options: ClassVar[tuple[str, ...]] = ()  # options that the loss of labels alone reads
 
     # Data
 
@@ -138,7 +138,5 @@ class TaughtTextKind(LongTextKind, TaughtKind):
 
 def read_unlabelled_texts(source: Any) -> list[Example]:
     """Reads the texts, or the pairs of texts, of a table; rows without one are left out."""
-    table = hide_labels(open_table(source, "test"))
-    columns = find_columns(table, may_lack_label=True)
-    account_for_texts(table, "test", columns)
+    table, columns = open_unlabelled(source)
     return make_examples(table, columns, "train")

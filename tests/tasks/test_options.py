@@ -138,6 +138,7 @@ LINES = {"input_file": "-", "output_file": "x.npy"}
         (OWN, WARMUPS, "received --warmup_steps and --warmup_proportion; expected one of them"),
         (OWN, {"warmup_proportion": 1.5}, "warmup_proportion=1.5: expected at most 1"),
         (OWN, {**NO_DEV, **STOPPING}, "--early_stopping_evaluations=2: expected --dev_file; rec"),
+        (OWN, {**NO_DEV, "best_metric": "loss"}, "--best_metric=loss: expected --dev_file; rec"),
         (OWN, {"reset_head": True}, "--reset_head: expected --init_checkpoint"),
         (OWN, {"export_format": "tflite"}, "--export_format=tflite: expected --export_dir"),
         (OWN, {"export_dir": "out[1]"}, r"--export_dir: out\[1\]: TensorFlow takes '\['"),

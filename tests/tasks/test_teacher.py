@@ -1,5 +1,6 @@
 """A teacher's answers to texts with and without labels, learnt by models of each kind that can."""
 
+import dataclasses
 import json
 import pathlib
 import shutil
@@ -408,6 +409,23 @@ def test_a_student_of_several_poolings(width, data, embedders, texts, tmp_path):
 
 
 @pytest.mark.usefixtures("eagerly")
+def test_options_of_labels_are_refused_without_labels(data, teacher, embedders, texts, tmp_path):
+    few = write_table(tmp_path / "few.tsv", ["text"], [["a cat"], ["an oak"]])
+    of_classes = {"class_weights": "balanced", "label_smoothing": 0.1, "teacher_weight": 0.9}
+    asked = [({"train_file": few}, "best_metric", "loss")]
+    asked += [({"train_file": few}, *option) for option in of_classes.items()]
+    asked += [({"unlabeled_file": texts}, *option) for option in of_classes.items()]
+    for source, name, value in asked:
+        changes = {**few_steps(), **source, name: value}
+        with refused(f"^--{name}.*: .*(has no labels|no training row has a label)"):
+            run(make_options(data, tmp_path / "out", teacher=str(teacher), **changes))
+    changes = {"teacher": str(embedders[48]), "unlabeled_file": texts, "temperature": 0.1}
+    with refused("^--temperature=0.1: no training row has a label, so it has no effect"):
+        run(embedding_options(data, tmp_path / "out", **changes))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.usefixtures("eagerly")
 def test_reports_without_a_labelled_row_have_no_numbers_of_labels(data, teacher, texts, tmp_path):
     rows = [["a cat", "animal"], ["an oak", "plant"]]
     few = write_table(tmp_path / "few.tsv", ["text", "label"], rows)
@@ -422,3 +440,23 @@ def test_reports_without_a_labelled_row_have_no_numbers_of_labels(data, teacher,
     assert without
     assert not any("accuracy" in line for line in without)
     assert all(line["label_loss"] > 0 for line in lines if line not in without)
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_what_is_not_read_of_texts_without_labels_is_named(data, teacher, texts, tmp_path, capsys):
+    few = write_table(
+        tmp_path / "few.tsv", ["body", "sort"], [["a cat", "animal"], ["oak", "plant"]]
+    )
+    values = few_steps(train_file=few, dev_fraction=0, text_column="body", label_column="sort")
+    table = write_table(
+        tmp_path / "more.tsv", ["body", "label", "x"], [["hen", 1, 2], ["ivy", 2, 3]]
+    )
+    options = make_options(
+        data, tmp_path / "out", **values, teacher=str(teacher), unlabeled_file=table
+    )
+    run(options)
+    said = capsys.readouterr().err
+    assert "more.tsv: reads 'body' as the text; not read: 'label', 'x'\n" in said
+    # Lines of text have no columns that could be missing.
+    run(dataclasses.replace(options, output_dir=str(tmp_path / "new"), unlabeled_file=texts))
+    assert "has no column" not in capsys.readouterr().err

@@ -50,18 +50,26 @@ def read_texts(path: str, names: ColumnNames, known: NamedColumns = ()) -> list[
     `names` are the columns that the user names, and `known` those that a model was trained with.
     """
     table = Table.read(path, names=names)
-    table = hide_labels(open_table(recall_columns(table, "test", known), "test"))
-    columns = find_columns(table, may_lack_label=True)
+    table, columns = open_unlabelled(recall_columns(table, "test", known))
     if columns.text_b is not None:
         raise InputError(
             f"{table.name}: has texts in '{columns.text_a}' and '{columns.text_b}'; --text_column chooses"
         )
-    account_for_texts(table, "test", columns)
     place = table.columns.index(columns.text_a)
     return [
         "" if is_missing(row[place]) else as_text(row[place], table.place(number))
         for number, row in zip(table.numbers, table.rows, strict=True)
     ]
+
+
+def open_unlabelled(source: Any) -> tuple[Table, Columns]:
+    """Opens a table for its texts alone: returns it without its labels, and the columns of texts."""
+    opened = open_table(source, "test")
+    table = hide_labels(opened)
+    columns = find_columns(table, may_lack_label=True)
+    # Of all columns, so that those of labels are named, too, as not read.
+    account_for_texts(opened, "test", columns)
+    return table, columns
 
 
 def account_for_texts(table: Table, split: str, columns: Columns, are_pairs: bool = False) -> None:

@@ -42,14 +42,13 @@ from albert_tf.tasks.fine_tuning.unlabelled import (
     join_examples,
     lacks_labels,
     read_unlabelled,
+    refuse_options_of_labels,
 )
 from albert_tf.tasks.stored_run import StoredRun
 from albert_tf.tasks.vocabulary import warn_of_unknown_text
 from albert_tf.tokenization import Tokenizer
 
 _SQUAD_TFDS_SPLITS = {"train": "train", "dev": "validation", "test": "validation"}
-# With fewer rows a training is not refused, but pointless.
-_FEW_ROWS = 10
 
 # Split -> name of the set -> examples.
 Splits = Mapping[str, Mapping[str, list[Any]]]
@@ -236,6 +235,7 @@ def _read_own(
     if options.do_train and "train" not in sources:
         assert isinstance(kind, TaughtKind), "others have labels"
         assert teacher_labels is not None, "or else there are labels"
+        refuse_options_of_labels(options, kind)
         kind = kind.fit_unlabelled(teacher_labels(kind), unlabelled)
     for split, source in sources.items():
         if options.data_source == "tfds":

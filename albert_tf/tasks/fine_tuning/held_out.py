@@ -8,7 +8,7 @@ from albert_tf.data.fine_tuning.cells import LABEL_SEPARATOR
 from albert_tf.data.fine_tuning.examples import hold_out, quote_names
 from albert_tf.errors import InputError, warn
 from albert_tf.kinds import Classification, Kind, MultiLabel
-from albert_tf.tasks.fine_tuning.options import FineTuningOptions
+from albert_tf.tasks.fine_tuning.options import CHECKPOINT_CHOICES, FineTuningOptions
 from albert_tf.tasks.fine_tuning.trained_rows import TrainedRows
 
 # With fewer rows a training is not refused, but pointless.
@@ -57,7 +57,7 @@ def split_rows(
 
 def refuse_evaluation(options: FineTuningOptions) -> None:
     """Raises an `InputError` if a run without labels in its training rows asks for a dev set."""
-    for name in ("do_eval", "early_stopping_evaluations"):
+    for name in ("do_eval", *CHECKPOINT_CHOICES):
         if getattr(options, name):
             raise InputError(
                 f"--{name}: {options.train_file} has no labels to evaluate on; expected --dev_file"

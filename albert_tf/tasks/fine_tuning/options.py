@@ -45,6 +45,9 @@ _WITH_TFDS = dict.fromkeys(task.name for task in TASKS.values() if task.tfds)
 # What `choices.py` adds last, where no other source says it.
 DEFAULT_VALUES = {"do_lower_case": True, "classifier_dropout": 0.1, "warmup_proportion": 0.1}
 
+# The options that choose a checkpoint by a dev set.
+CHECKPOINT_CHOICES = ("early_stopping_evaluations", "best_metric")
+
 _LENGTHS = (("num_train_steps", "num_train_epochs"), ("warmup_steps", "warmup_proportion"))
 
 
@@ -287,11 +290,11 @@ class FineTuningOptions(TeacherOptions, KindOptions, ColumnNames, ExportOptions,
             if all(getattr(self, name) is not None for name in names):
                 raise InputError(f"received --{names[0]} and --{names[1]}; expected one of them")
         is_blind = self.do_train and not (self.holds_out or "dev" in self.splits)
-        if self.early_stopping_evaluations and is_blind:
-            raise InputError(
-                f"--early_stopping_evaluations={self.early_stopping_evaluations}: expected "
-                f"--{self.FILE_FLAGS['dev']}; received none"
-            )
+        for name in CHECKPOINT_CHOICES if is_blind else ():
+            if value := getattr(self, name):
+                raise InputError(
+                    f"--{name}={value}: expected --{self.FILE_FLAGS['dev']}; received none"
+                )
         self.check_teacher(self.do_train)
         self.check_export(has_examples=self.do_train or bool(self.do_eval))
 

@@ -14,10 +14,14 @@ from albert_tf.kinds import Kind
 from albert_tf.kinds.kind import open_source
 from albert_tf.kinds.registry import KINDS, find_kind
 from albert_tf.kinds.taught import TaughtKind
+from albert_tf.options.kinds import option_fields
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
+from albert_tf.tasks.fine_tuning.teacher_options import TEACHER_WEIGHT
 
 # The column that texts without a table are read as.
 _TEXT = "text"
+# What messages call a source in memory.
+_IN_MEMORY = "unlabeled"
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -65,11 +69,25 @@ def read_unlabelled(
     examples = kind.read_unlabelled(table) if table else []
     source = given.get("unlabeled", options.unlabeled_file)
     if source is not None:
-        opened = open_source(
-            kind, _as_source(source), "test", names=ColumnNames(), columns=kind.columns
+        opened = _read_lines(source) or open_source(
+            kind, source, "test", names=ColumnNames(), columns=kind.columns
         )
         examples = join_examples(options, examples, kind.read_unlabelled(opened))
     return examples
+
+
+def refuse_options_of_labels(options: FineTuningOptions, kind: Kind) -> None:
+    """Raises an `InputError` if an option says how labels are learnt, where no training row has one."""
+    assert isinstance(kind, TaughtKind), "others have labels"
+    fields = option_fields(type(kind))
+    given = {name: (getattr(kind, name), fields[name].default) for name in kind.label_options}
+    given["teacher_weight"] = (options.teacher_weight, TEACHER_WEIGHT)
+    for name, (value, default) in given.items():
+        if value != default:
+            raise InputError(
+                f"--{name}={value}: no training row has a label, so it has no effect; expected rows with "
+                "labels, or no such option"
+            )
 
 
 def join_examples(options: FineTuningOptions, first: list[Any], unlabelled: list[Any]) -> list[Any]:
@@ -89,16 +107,15 @@ def join_examples(options: FineTuningOptions, first: list[Any], unlabelled: list
     return first + unlabelled
 
 
-def _as_source(source: Any) -> Any:
-    """Returns what a kind opens: a file, or a table."""
+def _read_lines(source: Any) -> Table | None:
+    """Returns a table of the lines of a file, or of a list of texts; None for what a kind opens."""
     if not isinstance(source, str):
         are_texts = isinstance(source, list | tuple) and all(isinstance(x, str) for x in source)
-        name = "unlabeled"
-        return _table_of(name, enumerate(source), "") if are_texts else Table.read(source, name)
+        return _table_of(_IN_MEMORY, enumerate(source), "") if are_texts else None
     if not files.exists(source):
         raise InputError(f"--unlabeled_file: no file '{source}'")
     if is_table(source) or suffix_of(source) in conll.SUFFIXES:
-        return source
+        return None
     return _table_of(source, files.read_lines(source), unit="line")
 
 
