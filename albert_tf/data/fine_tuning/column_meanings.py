@@ -113,7 +113,7 @@ _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 def leave_out_rows(table: Table) -> Table:
     """Leaves out the rows that a column says do not count; a warning counts them by reason."""
     named = {*dataclasses.asdict(table.names).values()}
-    named |= {*split_names(table.names.label_columns or "", table.columns)}
+    named |= {*split_names(table.names.label_columns, table.columns)}
     kept, reasons = [True] * len(table.rows), []
     columns = list(table.columns)
     for position, column in enumerate(table.columns):

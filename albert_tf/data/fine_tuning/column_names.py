@@ -73,7 +73,7 @@ class ColumnNames:
 
     def among(self, columns: Collection[str]) -> set[str]:
         """Returns those of a table's columns that are named as texts and labels."""
-        labels = split_names(self.label_columns or "", columns)
+        labels = split_names(self.label_columns, columns)
         named = {self.text_column, self.text_pair_column, self.label_column, *labels}
         return {column for column in columns if column in named}
 
@@ -87,6 +87,8 @@ class ColumnNames:
 NamedColumns = tuple[tuple[str, str], ...]
 
 
-def split_names(names: str, columns: Collection[str]) -> list[str]:
+def split_names(names: str | None, columns: Collection[str]) -> list[str]:
     """Returns the columns in a list of them; one of the table's `columns` may have commas in its name."""
+    if names is None:
+        return []
     return [names] if names in columns else [name.strip() for name in names.split(",")]

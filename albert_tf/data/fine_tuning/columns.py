@@ -84,7 +84,7 @@ def hide_labels(table: Table) -> Table:
     """Returns a table in whose columns no labels, spans or tags are found, for predictions."""
     names = table.names
     texts = (names.text_column, names.text_pair_column)
-    named = {names.label_column, *split_names(names.label_columns or "", table.columns)}
+    named = {names.label_column, *split_names(names.label_columns, table.columns)}
 
     named |= {*flag_columns(table)}
 

@@ -60,7 +60,7 @@ def has_labels(table: Table) -> bool:
 def _named_columns(table: Table) -> tuple[str, ...]:
     """Returns the columns of `--label_columns`."""
     given = table.names.label_columns
-    names = tuple(split_names(given or "", table.columns))
+    names = tuple(split_names(given, table.columns))
     flag = f"--label_columns={given}"
     for other in ("label_column", "label_separator"):
         if getattr(table.names, other) is not None:
@@ -85,7 +85,7 @@ def join_labels(table: Table, names: Sequence[str], optional: bool) -> Table:
     `optional` is whether the columns that the user names may be missing.
     """
     given = table.names.label_columns
-    named = {*split_names(given, table.columns)} if given is not None else set()
+    named = {*split_names(given, table.columns)}
     if optional and not named <= {*table.columns}:
         return without_label_names(table)
     if table.names.label_separator is not None and has_label(table):

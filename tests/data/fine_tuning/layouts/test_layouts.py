@@ -290,7 +290,7 @@ def test_choices_are_the_same_in_the_layouts_of_all_data_sets(tmp_path_factory, 
     if count == 4:
         forms.append(
             [
-                {**{"video-id": "x", "sent1": p, "sent2": q, "label": right}}
+                {**{"": 7, "video-id": "x", "sent1": p, "sent2": q, "label": right}}
                 | {f"ending{number}": choice for number, choice in enumerate(c)}
                 for p, q, c, right in rows
             ]
