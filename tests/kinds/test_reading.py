@@ -123,6 +123,7 @@ def test_columns_may_be_named():
         ({}, ("text", "label", "score"), "'label', 'score' may all be the label; --label_column"),
         ({}, ("words", "label"), "no column of texts, but 'words', 'label'; expected 'text_a', 'te"),
         ({}, ("text", "mood"), "no column of labels, but 'text', 'mood'; expected 'label', 'labels'"),
+        ({}, ("text", "spans"), "and --label_column; --task_name=token_classification reads 'spans'"),
         ({}, ("text", "Text", "label"), "has the column 'text' twice"),
         ({"text_column": "x"}, ("text", "label"), "--text_column=x: dev has no such column, but 't"),
         ({"label_column": "x"}, ("text", "label"), "--label_column=x: dev has no such column"),

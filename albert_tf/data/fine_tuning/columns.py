@@ -263,7 +263,9 @@ def find_label(table: Table, optional: bool) -> str | None:
 
 
 def _advise_columns(table: Table) -> str:
-    """Returns how the columns of 0 and 1 of a table are read, if it has several; otherwise nothing."""
+    """Returns how columns of spans, or several of 0 and 1, are read; nothing without such columns."""
+    if spans := usual_columns(visible(table), SPANS):
+        return f"; --task_name=token_classification reads {quote_names(spans)}"
     flags = _hold_flags(table, visible(table))
     if len(flags) < 2:
         return ""
