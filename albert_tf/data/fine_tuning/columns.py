@@ -263,13 +263,11 @@ def find_label(table: Table, optional: bool) -> str | None:
 
 
 def _advise_columns(table: Table) -> str:
-    """Returns how columns of spans, or several of 0 and 1, are read; nothing without such columns."""
-    if spans := usual_columns(visible(table), SPANS):
-        return f"; --task_name=token_classification reads {quote_names(spans)}"
-    flags = _hold_flags(table, visible(table))
-    if len(flags) < 2:
-        return ""
-    return f"; --label_columns={','.join(flags)} reads columns of 0 and 1 as sets of labels"
+    """Returns how several columns of 0 and 1, or one of spans, are read; nothing without them."""
+    flags, spans = _hold_flags(table, visible(table)), usual_columns(visible(table), SPANS)
+    if len(flags) > 1:
+        return f"; --label_columns={','.join(flags)} reads columns of 0 and 1 as sets of labels"
+    return f"; --task_name=token_classification reads {quote_names(spans)}" if spans else ""
 
 
 def visible(table: Table) -> list[str]:
