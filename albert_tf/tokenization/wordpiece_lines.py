@@ -8,6 +8,7 @@ after a tab: `covid\tadded`, `[E1]\tadded raw`. So the content decides all ids, 
 """
 
 import itertools
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -18,6 +19,8 @@ from albert_tf.errors import InputError
 UNREACHED = " "
 # The notes of added tokens: of those that are cut out of normalised text, and out of text as it is.
 NORMALIZED, RAW = "added", "added raw"
+# What separates lines, and pieces from notes, and halves of surrogate pairs, which JSON can spell.
+_NO_LINE = re.compile(r"[\n\t\ud800-\udfff]")
 
 
 def pieces_of_lines(content: bytes, path: str) -> list[str]:
@@ -57,40 +60,50 @@ def note_tokens(content: bytes, path: str, described: Iterable[DescribedToken]) 
     """Returns the content of a `vocab.txt` that has the tokens of the files beside it, with notes.
 
     Raises:
-        InputError: files contradict each other, none says the id of a token, an id is that of another
-            piece or leaves out others, or a token is to be found as a whole word only.
+        InputError: files contradict each other, none says the id of a token, an id is neither that of the
+            token's line nor the next one, no line can hold a token, or it is to be found as a whole word
+            only.
     """
     groups = itertools.groupby(
         sorted(described, key=lambda one: one.content), key=lambda one: one.content
     )
     pieces = pieces_of_lines(content, path)
-    found = sorted(_agree([*group], pieces) for _, group in groups)
+    ids = {piece: id_ for id_, piece in enumerate(pieces)}
+    found = sorted(_agree([*group], ids) for _, group in groups)
     if not found:
         return content
     lines = [line for _, line in files.decode_lines([content], path, files.decode_strictly)]
     for id_, token, note, place in found:
-        if id_ > len(lines) or pieces[id_ : id_ + 1] not in ([], [token]):
+        if id_ != (expected := ids.get(token, len(pieces))):
             taken = (
-                f"is that of {pieces[id_]!r}" if id_ < len(pieces) else f"follows {len(lines) - 1}"
+                f"is that of {pieces[id_]!r}" if id_ < len(pieces) else f"follows {len(pieces) - 1}"
             )
             raise InputError(
-                f"{place} with the id {id_}, which {taken} in {path}; expected ids after those of the "
-                "vocabulary, without a gap"
+                f"{place} with the id {id_}, which {taken} in {path}; expected {expected}, the id of its "
+                "line there or the next one"
             )
+        pieces[id_:] = [token, *pieces[id_ + 1 :]]
         lines[id_:] = [f"{token}\t{note}", *lines[id_ + 1 :]]
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-def _agree(group: Sequence[DescribedToken], pieces: Sequence[str]) -> tuple[int, str, str, str]:
-    """Returns the id of a token, itself, its note and the first place of it, as all files say them."""
+def _agree(group: Sequence[DescribedToken], known: Mapping[str, int]) -> tuple[int, str, str, str]:
+    """Returns the id of a token, itself, its note and the first place of it, as all files say them.
+
+    `known` are the ids of the vocabulary.
+    """
     place, token = group[0].place, group[0].content
+    if _NO_LINE.search(token):
+        raise InputError(
+            f"{place}, which no line of a vocabulary can hold; expected characters alone"
+        )
     flags = [one.flags for one in group if one.flags]
     is_special = any(one.is_special for one in group)
     said = [one.get("normalized", not one.get("special", is_special)) for one in flags]
     notes = {NORMALIZED if is_normalized else RAW for is_normalized in said or [not is_special]}
     ids = {one.id for one in group if one.id is not None}
-    if not ids and token in pieces:
-        ids = {pieces.index(token)}
+    if not ids and token in known:
+        ids = {known[token]}
     if not ids:
         raise InputError(f"{place}, whose id no file says; expected it in added_tokens.json")
     if len(ids) > 1 or len(notes) > 1:

@@ -134,6 +134,21 @@ def test_offsets_are_the_places_of_tokens(tokenizer):
             "added_tokens.json: the file has the token 'covid' with the id 9, which is that of 'a' in",
         ),
         (
+            {"added_tokens.json": {"x": 10, "y": 10}},
+            "the token 'y' with the id 10, which is that of 'x' in .*; expected 11, the id of its line",
+        ),
+        (
+            {"added_tokens.json": {"a": 10}},
+            "the token 'a' with the id 10, which follows 9 in .*; expected 9, the id of its line there",
+        ),
+        *(
+            (
+                {"added_tokens.json": {token: 10}},
+                "has the token .*, which no line of a vocabulary can",
+            )
+            for token in ("\t", "a\tb", "\n", "a\nb", "\ud800")
+        ),
+        (
             {"added_tokens.json": {"a": 9, "new": 70}},
             "the token 'new' with the id 70, which follows",
         ),
