@@ -25,6 +25,9 @@ class AddedTokens:
     Attributes:
         raw: those that are cut out of the text as it is, and their ids.
         normalized: those that are cut out of normalised text, as they are there, and their ids.
+        num_spelled: how many pieces, from the first one on, words may be split into, too: all but added
+            tokens at the end. A token in the midst is a piece like others where it is not cut out: `the`,
+            cut out of text as it is, is a piece of `The`.
 
     Raises:
         InputError: a token cannot be found in a text, or two are alike there.
@@ -53,6 +56,9 @@ class AddedTokens:
                     "expected tokens that differ in more than case and accents"
                 )
             group[key] = number - 1
+        self.num_spelled = number
+        while self.num_spelled - 1 in self.ids:
+            self.num_spelled -= 1
         self._lower_case = lower_case
         self._of_words = {space_words(token, False): id_ for token, id_ in self.normalized.items()}
         self._raw = re.compile(f"({alternatives(self.raw)})") if self.raw else None

@@ -226,11 +226,7 @@ def _score(piece: sentencepiece_model_pb2.ModelProto.SentencePiece) -> float:
 
 
 def _wordpiece_pipeline(tokenizer: WordPieceTokenizer) -> _Json:
-    # The library numbers the last ones itself, from the number of the others on.
-    added, count = tokenizer.added.ids, tokenizer.vocab_size
-    while count - 1 in added:
-        count -= 1
-    if added and UNREACHED in tokenizer.pieces:
+    if tokenizer.added.ids and UNREACHED in tokenizer.pieces:
         raise InputError(
             f"{tokenizer.vocabulary_file}: has added tokens, and lines without a piece; "
             f"{TOKENIZER_FILE} supports only one of both"
@@ -244,9 +240,10 @@ def _wordpiece_pipeline(tokenizer: WordPieceTokenizer) -> _Json:
             "unk_token": WORDPIECE.unk,
             "continuing_subword_prefix": CONTINUATION_MARK,
             "max_input_chars_per_word": MAX_WORD_LENGTH,
+            # The library numbers added tokens at the end itself, from the number of these on.
             "vocab": {
                 piece: id_
-                for id_, piece in enumerate(tokenizer.pieces[:count])
+                for id_, piece in enumerate(tokenizer.pieces[: tokenizer.added.num_spelled])
                 if piece != UNREACHED
             },
         },

@@ -215,10 +215,11 @@ class GraphWordPieceTokenizer(tf.Module):
             cleaned = {char: new for char, new in cleaned.items() if chr(char) not in _MARKS}
             self._words = f"({_MARK}[^{_MARK}]*{_MARK}|{_word_characters()})"
         self._characters = Replacements(cleaned)
+        pieces = _distinct_pieces(tokenizer)
+        self._ids = np.array([*pieces.values()], np.int32)
         try:
             self._wordpiece = import_tensorflow_text().FastWordpieceTokenizer(
-                # The op refuses equal pieces.
-                vocab=_distinct_pieces(tokenizer),
+                vocab=[*pieces],
                 suffix_indicator=CONTINUATION_MARK,
                 max_bytes_per_word=MAX_WORD_LENGTH * _MAX_BYTES_PER_CHARACTER,
                 token_out_type=tf.int32,
@@ -237,7 +238,8 @@ class GraphWordPieceTokenizer(tf.Module):
         is_long = tf.strings.length(words.values, "UTF8_CHAR") > MAX_WORD_LENGTH
         unknown = "a" * (MAX_WORD_LENGTH * _MAX_BYTES_PER_CHARACTER + 1)
         words = words.with_values(tf.where(is_long, unknown, words.values))
-        return self._wordpiece.tokenize(words).merge_dims(1, 2)[:, :max_ids]
+        ids = self._wordpiece.tokenize(words).merge_dims(1, 2)[:, :max_ids]
+        return tf.gather(self._ids, ids) if self._added.ids else ids
 
     def _split(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Splits lines into words and, with marks around them, added tokens, string (B, None)."""
@@ -266,18 +268,22 @@ class GraphWordPieceTokenizer(tf.Module):
         return tf.strings.regex_replace(text, pattern, rf" {_RAW_MARK}\1{_RAW_MARK} ")
 
 
-def _distinct_pieces(tokenizer: WordPieceTokenizer) -> list[str]:
-    """Returns the pieces as words have them, all of which differ, as the op demands."""
-    pieces = [
-        f"{piece}{id_}" if piece == UNREACHED else piece
+def _distinct_pieces(tokenizer: WordPieceTokenizer) -> dict[str, int]:
+    """Returns the pieces and, with marks, the added tokens, as words have them, and their ids.
+
+    All differ, as the op demands.
+    """
+    added = tokenizer.added
+    pieces = {
+        piece if piece != UNREACHED and id_ < added.num_spelled else f"{UNREACHED}{id_}": id_
         for id_, piece in enumerate(tokenizer.pieces)
-    ]
-    for token, id_ in tokenizer.added.normalized.items():
-        pieces[id_] = _MARK + token + _MARK
-    for token, id_ in tokenizer.added.raw.items():
-        marked = _RAW_MARK + clean_text(token, tokenizer.lower_case) + _RAW_MARK
-        pieces[id_] = _MARK + marked + _MARK
-    return pieces
+    }
+    raw = {
+        _RAW_MARK + clean_text(token, tokenizer.lower_case) + _RAW_MARK: id_
+        for token, id_ in added.raw.items()
+    }
+    marked = {_MARK + token + _MARK: id_ for token, id_ in (added.normalized | raw).items()}
+    return pieces | marked
 
 
 @functools.cache

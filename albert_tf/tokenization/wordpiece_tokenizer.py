@@ -49,8 +49,7 @@ class WordPieceTokenizer(Tokenizer):
         super().__init__(vocab_file, lower_case, vocabulary, pieces, WORDPIECE)
         self.added = AddedTokens(vocabulary, vocab_file, lower_case)
         self._ids = {piece: id_ for id_, piece in enumerate(pieces) if piece != UNREACHED}
-        added = self.added.ids
-        self._spelled = {piece for piece, id_ in self._ids.items() if id_ not in added}
+        self._spelled = {piece for piece, id_ in self._ids.items() if id_ < self.added.num_spelled}
         self.word_start = np.array(
             [not piece.startswith(CONTINUATION_MARK) for piece in self.pieces]
         )

@@ -23,13 +23,25 @@ PIECES = ["[unused1]", "the", "covid", *LETTERS, *"[]-<>", *(f"##{x}" for x in L
 # The added tokens, and whether each is found in normalised text.
 TOKENS = {
     **{"covid": True, "Covid-19": True, "新冠": True, "co": True, "Σ.": True, "é": True},
-    **{"[E1]": False, "[unused1]": False, "<e>": False, "Eva": False, ">": False},
+    **{"[E1]": False, "[unused1]": False, "<e>": False, "Eva": False, ">": False, "the": False},
 }
 TEXTS = st.lists(
     st.one_of(
         st.sampled_from([*TOKENS, *map(str.lower, TOKENS), *map(str.upper, TOKENS)]),
         st.sampled_from(
-            ["the ", " ", "\t", "ovid", "c o", "新 冠", "e\u0301", "\u0301", "\xad", "ΑΣ"]
+            [
+                "the ",
+                "t\xadhe",
+                " ",
+                "\t",
+                "ovid",
+                "c o",
+                "新 冠",
+                "e\u0301",
+                "\u0301",
+                "\xad",
+                "ΑΣ",
+            ]
         ),
         st.text("aceEdivo[]1<>-. \1\3\2Σ新", max_size=4),
     ),
