@@ -85,7 +85,6 @@ def hide_labels(table: Table) -> Table:
     names = table.names
     texts = (names.text_column, names.text_pair_column)
     named = {names.label_column, *split_names(names.label_columns, table.columns)}
-
     named |= {*flag_columns(table)}
 
     def is_label(column: str) -> bool:
@@ -195,10 +194,10 @@ def flag_columns(table: Table) -> list[str]:
     is_clear = len(texts) == 1 and len(others) > 1
     if not is_clear or any(_is_usual_label(name) or find_meaning(name) for name in others):
         return []
-    return others if _hold_flags(table, others) == others else []
+    return others if hold_flags(table, others) == others else []
 
 
-def _hold_flags(table: Table, columns: Collection[str]) -> list[str]:
+def hold_flags(table: Table, columns: Collection[str]) -> list[str]:
     """Returns those of some columns that hold 0 and 1 only."""
     return [
         column
@@ -264,7 +263,7 @@ def find_label(table: Table, optional: bool) -> str | None:
 
 def _advise_columns(table: Table) -> str:
     """Returns how several columns of 0 and 1, or one of spans, are read; nothing without them."""
-    flags, spans = _hold_flags(table, visible(table)), usual_columns(visible(table), SPANS)
+    flags, spans = hold_flags(table, visible(table)), usual_columns(visible(table), SPANS)
     if len(flags) > 1:
         return f"; --label_columns={','.join(flags)} reads columns of 0 and 1 as sets of labels"
     return f"; --task_name=token_classification reads {quote_names(spans)}" if spans else ""

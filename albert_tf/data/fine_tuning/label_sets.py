@@ -13,6 +13,7 @@ from albert_tf.data.fine_tuning.columns import (
     find_label,
     flag_columns,
     has_label,
+    hold_flags,
     usual_label_columns,
     visible,
     without_label_names,
@@ -22,11 +23,14 @@ from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.errors import InputError
 
 
-def find_label_names(table: Table) -> tuple[str, ...]:
+def find_label_names(
+    table: Table, known: Sequence[str] = (), optional: bool = False
+) -> tuple[str, ...]:
     """Returns the names of the labels if a row may have any number of them; () if it has one label.
 
-    They are the columns that the user names, those of the columns `label_<name>`, columns of 0 and 1 that
-    can be nothing else, or places in vectors of 0 and 1.
+    They are the columns that the user names, those of the columns `label_<name>`, columns with the names
+    of `known` labels, columns of 0 and 1 that can be nothing else, or places in vectors of 0 and 1.
+    `optional` is whether the table may lack labels, so that other columns of 0 and 1 are none.
     """
     if table.names.label_columns is not None:
         prefix, names = "", _named_columns(table)
@@ -37,7 +41,7 @@ def find_label_names(table: Table) -> tuple[str, ...]:
         return tuple(str(place) for place in range(len(vectors[0])))
     else:
         prefix = LABEL_PREFIX if usual_label_columns(table) else ""
-        names = tuple(column[len(prefix) :] for column in _usual_flags(table))
+        names = tuple(column[len(prefix) :] for column in _usual_flags(table, known, optional))
     for name in names:
         if not name or LABEL_SEPARATOR in name or names.count(name) > 1:
             raise InputError(
@@ -47,9 +51,15 @@ def find_label_names(table: Table) -> tuple[str, ...]:
     return names
 
 
-def _usual_flags(table: Table) -> list[str]:
-    """Returns the columns of labels that no flag names."""
-    return usual_label_columns(table) or flag_columns(table)
+def _usual_flags(table: Table, known: Sequence[str], optional: bool) -> list[str]:
+    """Returns the columns of labels that no flag names; see `find_label_names`."""
+    if usual := usual_label_columns(table):
+        return usual
+    if not known:
+        return flag_columns(table)
+    if optional:
+        return [*known] if {*hold_flags(table, known)} == {*known} else []
+    return [*known] if {*known} <= {*table.columns} else flag_columns(table)
 
 
 def has_labels(table: Table) -> bool:
@@ -90,7 +100,7 @@ def join_labels(table: Table, names: Sequence[str], optional: bool) -> Table:
         return without_label_names(table)
     if table.names.label_separator is not None and has_label(table):
         return _split_labels(table, is_new=not names)
-    found = find_label_names(table)
+    found = find_label_names(table, names, optional)
     if not found:
         return table
     names = names or found
@@ -99,7 +109,7 @@ def join_labels(table: Table, names: Sequence[str], optional: bool) -> Table:
     if given is None and has_label(table):
         vectors, columns = _read_vectors(table), [find_label(table, optional=False)]
     elif given is None:
-        columns = _usual_flags(table)
+        columns = _usual_flags(table, names, optional)
     if vectors is None and set(found) != set(names):
         raise InputError(
             f"{table.name}: received columns of the labels {', '.join(found)}; expected "

@@ -140,6 +140,18 @@ def test_one_line_says_which_columns_of_0_and_1_are_labels(capsys):
         read([{**row, "is_test": 0} for row in rows], names)
 
 
+def test_columns_with_the_names_of_a_trained_models_labels_are_labels():
+    kind, names = MultiLabel(labels=("toxic", "threat")), ColumnNames()
+    row = {"text": "a", "source": "b", "threat": 0, "toxic": 1}
+    for split in ("dev", "test"):
+        assert read([row], names, kind, split) == [("a", {"toxic"})]
+    with refused(r"^dev\[1\]: toxic is '2'; expected 0 or 1"):
+        read([row, {**row, "toxic": 2}], names, kind, "dev")
+    # A test set may lack labels, and other columns of 0 and 1 are none.
+    for unlabelled in ({**row, "toxic": None}, {"text": "a", "is_reply": 0, "has_link": 1}):
+        assert read([unlabelled], names, kind, "test") == [("a", None)]
+
+
 def test_columns_that_say_how_a_row_counts_may_be_labels():
     sets = [["ignore"], ["ignore", "weight"], ["weight"]]
     rows, names = in_layout("named columns", sets, labels=("ignore", "weight"))
