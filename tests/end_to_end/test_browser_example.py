@@ -6,6 +6,7 @@ It needs npm and, for its packages, npm's registry; jsdom stands for the browser
 import functools
 import html
 import http.server
+import json
 import re
 import shutil
 import subprocess
@@ -186,6 +187,21 @@ def test_a_file_is_searched_as_in_python(ask, site, tmp_path):
     assert list(received) == [expected[place] for place in np.argsort(-cosines)]
     for part, cosine in zip(expected, cosines, strict=True):
         assert received[part] == pytest.approx(cosine, abs=1e-5)
+
+
+def test_paragraphs_leave_room_for_the_prompt(ask, site, tmp_path):
+    config = site / "searcher" / "onnx" / "1" / "config.json"
+    before = config.read_text()
+    values = json.loads(before)
+    values["albert_tf"]["kind"]["prompt"] = "a b c d e "
+    file = tmp_path / "notes.txt"
+    file.write_text("one two three four five. six seven eight nine ten.")
+    try:
+        for text, count in ((before, 1), (json.dumps(values), 2)):
+            config.write_text(text)
+            assert len(ask(file=file, tab="search")[1][0]) == count
+    finally:
+        config.write_text(before)
 
 
 def test_the_page_has_a_file_to_search(ask):
