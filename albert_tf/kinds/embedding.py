@@ -33,6 +33,10 @@ from albert_tf.options.kinds import EmbeddingFlags, pooling_names
 Rows = Literal["pairs", "scored_pairs", "triplets", "texts"]
 
 
+class _Pairs(list[Example]):
+    """Pairs of texts, of which there may be none."""
+
+
 @register
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Embedding(EmbeddingFlags, TaughtEmbeddings):
@@ -142,7 +146,7 @@ class Embedding(EmbeddingFlags, TaughtEmbeddings):
         if text_b is None:
             return [Example("", text) for (text,) in rows_of(text_a=text_a)]
         rows = rows_of(text_a=text_a, text_b=text_b)
-        return [Example("", first, second) for first, second in rows]
+        return _Pairs(Example("", first, second) for first, second in rows)
 
     def example_of_line(self, fields: Sequence[str]) -> Example:
         check_fields(fields, least=1, most=2, expected="text_a or text_a, tab, text_b")
@@ -152,9 +156,10 @@ class Embedding(EmbeddingFlags, TaughtEmbeddings):
 
     def encode(self, examples, tokenizer) -> Features:
         """Converts single texts, or each text of pairs or triplets, to ids."""
+        are_pairs = isinstance(examples, _Pairs) or any(x.text_b is not None for x in examples[:1])
         if self.prompt:
             examples = [self._after_prompt(example) for example in examples]
-        if not examples or examples[0].text_b is None:
+        if not are_pairs:
             return encode_examples(
                 examples, labels=(), tokenizer=tokenizer, max_seq_length=self.max_seq_length
             )

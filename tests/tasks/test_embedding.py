@@ -82,6 +82,12 @@ def test_texts_are_embedded_one_by_one(model, encoder):
             np.testing.assert_allclose(received[row], expected, rtol=0, atol=1e-5)
 
 
+def test_no_texts_have_no_embeddings_and_no_pairs_no_cosines(model):
+    assert model.predict([]).shape == (0, 48)
+    assert model.predict([], []).shape == (0,)
+    assert model.predict_json([], []) == []
+
+
 def test_python_script_and_exported_models_agree(model, embed, folder, tmp_path):
     flags = {"pooling": "cls", "normalize": True, "max_seq_length": 20}
     expected = model.embed(TEXTS, **flags)

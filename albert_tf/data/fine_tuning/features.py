@@ -187,7 +187,7 @@ def encode_tuples(
 
     The texts are both texts of pairs and, if the examples have one, a negative.
     """
-    has_negative = examples[0].negative is not None
+    has_negative = any(example.negative is not None for example in examples[:1])
     texts = [
         Example("", text or "")
         for example in examples
