@@ -21,6 +21,7 @@ from albert_tf.data.fine_tuning.tagged_text import (
     lacks_tags,
     make_texts,
     read_tagged,
+    read_untagged,
 )
 from albert_tf.data.fine_tuning.tags import (
     OUTSIDE,
@@ -88,8 +89,7 @@ class TokenClassification(TokenClassificationFlags, TaughtKind):
     loss: ClassVar = TokenClassificationLoss()
     more_metrics: ClassVar = ("loss",)
 
-    # Of classes of words, `accuracy`.
-    metrics: tuple[str, ...] = _SPAN_METRICS
+    metrics: tuple[str, ...] = _SPAN_METRICS  # of classes of words, `accuracy`
 
     def __post_init__(self):
         super().__post_init__()
@@ -140,7 +140,7 @@ class TokenClassification(TokenClassificationFlags, TaughtKind):
         return lacks_tags(source)
 
     def read_unlabelled(self, source: Any) -> list[TaggedText]:
-        return [dataclasses.replace(text, spans=None) for text in read_tagged(source, "test", None)]
+        return read_untagged(source)
 
     def fit_unlabelled(self, labels: Sequence[str], examples: Sequence[TaggedText]) -> Self:
         table = TagTable.from_tags(labels)

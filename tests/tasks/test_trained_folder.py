@@ -203,6 +203,15 @@ def test_lines_without_an_answer_do_not_matter(trained, tmp_path, monkeypatch, c
 
 
 @pytest.mark.usefixtures("eagerly")
+def test_labels_of_rows_to_answer_are_named_as_not_read(trained, tmp_path, capsys):
+    path = str(tmp_path / "labelled.tsv")
+    files.write_text(path, "text_a\ttext_b\tlabel\tx\nthe old\tcat\tplant\t1\n")
+    run(FineTuningOptions(output_dir=str(trained), predict_file=path))
+    read = "reads 'text_a' as the text, 'text_b' as the second text; not read: 'label', 'x'\n"
+    assert f"{path}: {read}" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("eagerly")
 def test_rows_without_a_text_have_no_answer(trained, classifier, tmp_path, capsys):
     path = str(tmp_path / "gap.tsv")
     files.write_text(path, "text_a\ttext_b\nthe old\tcat\n \tcat\nthe old\tcat\n")

@@ -168,7 +168,8 @@ def account_for_columns(
     roles = ", ".join(
         f"'{column}' as {role}" for role, column in read.items() if column is not None
     )
-    rest = f"; not read: {quote_names(others, _NAMES_SHOWN)}" if others else ""
+    not_read = (*table.hidden, *others)
+    rest = f"; not read: {quote_names(not_read, _NAMES_SHOWN)}" if not_read else ""
     print(f"{table.name}: reads {roles}{rest}", file=sys.stderr)
 
 

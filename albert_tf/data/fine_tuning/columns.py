@@ -90,8 +90,10 @@ def hide_labels(table: Table) -> Table:
     def is_label(column: str) -> bool:
         return column not in texts and (_is_usual_label(column) or column in named)
 
-    columns = tuple("" if is_label(column) else column for column in table.columns)
-    return without_label_names(dataclasses.replace(table, columns=columns))
+    hidden = tuple(column for column in table.columns if column and is_label(column))
+    columns = tuple("" if column in hidden else column for column in table.columns)
+    hidden += table.hidden
+    return without_label_names(dataclasses.replace(table, columns=columns, hidden=hidden))
 
 
 def without_label_names(table: Table, label_column: str | None = None) -> Table:

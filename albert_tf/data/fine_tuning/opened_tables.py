@@ -64,11 +64,9 @@ def read_texts(path: str, names: ColumnNames, known: NamedColumns = ()) -> list[
 
 def open_unlabelled(source: Any) -> tuple[Table, Columns]:
     """Opens a table for its texts alone: returns it without its labels, and the columns of texts."""
-    opened = open_table(source, "test")
-    table = hide_labels(opened)
+    table = hide_labels(open_table(source, "test"))
     columns = find_columns(table, may_lack_label=True)
-    # Of all columns, so that those of labels are named, too, as not read.
-    account_for_texts(opened, "test", columns)
+    account_for_texts(table, "test", columns)
     return table, columns
 
 

@@ -91,9 +91,9 @@ def open_questions(source: Any, split: str, names: ColumnNames) -> Any:
 
 def account_for_questions(table: Table, split: str) -> None:
     """Says which columns are read; see `account_for_columns`."""
-    columns = [name.removesuffix("?") for name in (*_ROW, *_ROW_ANSWERS)]
-    columns[columns.index("answers")] = _answer_column(table) or "answers"
-    columns.append(_START_COLUMN)
+    columns = [name.removesuffix("?") for name in _ROW]
+    if split != "test":
+        columns += [_answer_column(table) or "answers", "is_impossible", _START_COLUMN]
     read = {f"the {name}": name for name in columns if name in table.columns}
     account_for_columns(table, split, read)
 

@@ -5,9 +5,8 @@ by the suffix of their name, without that of a compressed file; a name with an u
 tab-separated values. A name without a suffix, such as that of a pipe, says nothing; then the first line
 does. CSV follows RFC 4180: a quoted text may hold separators, line ends and doubled quotes. So does TSV
 whose quotes are all closed; otherwise quotes are characters, as in GLUE's files. JSON is an object per
-line, or one list of them. A folder is one that `save_to_disk` of `datasets` wrote. Workbooks of Excel
-begin like any zip archive, so only their suffix tells them. What other tools write in these formats,
-`layouts` knows.
+line, or a list of them. A folder is one that `save_to_disk` of `datasets` wrote. Workbooks begin like any
+zip archive, so only their suffix tells them. `layouts` knows what other tools write in these formats.
 """
 
 import codecs
@@ -45,13 +44,13 @@ class Table:
     names: ColumnNames = dataclasses.field(default_factory=ColumnNames)
     # The same rows as they were before the layout of another tool was read, if it has one.
     unread: "Table | None" = None
+    hidden: tuple[str, ...] = ()  # columns of labels that are not read, which is to be said
 
     @classmethod
     def read(cls, source: Any, name: str = "data", names: ColumnNames | None = None) -> "Table":
         """Reads a path, a pandas DataFrame, a `datasets.Dataset`, or a sequence of mappings.
 
-        `name` is what messages call a source in memory. The layouts of other tools are read as what they
-        say. A table is returned as it is.
+        Messages call a source in memory `name`. Layouts of other tools are read. A table stays as it is.
         """
         if isinstance(source, Table):
             return source

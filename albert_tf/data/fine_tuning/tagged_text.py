@@ -21,7 +21,7 @@ from albert_tf.data.fine_tuning.character_spans import (
 )
 from albert_tf.data.fine_tuning.column_meanings import account_for_columns
 from albert_tf.data.fine_tuning.column_names import usual_columns
-from albert_tf.data.fine_tuning.columns import refuse_sets
+from albert_tf.data.fine_tuning.columns import hide_labels, refuse_sets
 from albert_tf.data.fine_tuning.conll import WORDS, Sentence, is_conll, read_conll
 from albert_tf.data.fine_tuning.examples import Example, check_label
 from albert_tf.data.fine_tuning.features import Features, concatenate, strip_padding
@@ -110,6 +110,12 @@ def lacks_tags(source: Any) -> bool:
     return table.names.label_column not in table.columns and not usual
 
 
+def read_untagged(source: Any) -> list[TaggedText]:
+    """Reads texts as `read_tagged` does, without their spans."""
+    source = hide_labels(source) if isinstance(source, Table) else source
+    return [dataclasses.replace(text, spans=None) for text in read_tagged(source, "test", None)]
+
+
 def collect_labels(texts: Sequence[TaggedText], path: str) -> tuple[str, ...]:
     """Returns the labels of a training file, sorted."""
     labels = sorted({span.label for text in texts for span in text.known_spans})
@@ -127,12 +133,14 @@ def _read_table(
     has_words = text_column.lower() in WORDS or isinstance(rows[0].get(text_column), list)
     usual = _TAGS if has_words else ("spans",)
     label_column = table.names.label_column or _find_column(table, usual)
+    # A test set may lack it.
+    read_labels = label_column if label_column in table.columns else None
     account_for_columns(
         table,
         split,
         {
             "the words" if has_words else "the text": text_column,
-            "the tags" if has_words else "the spans": label_column,
+            "the tags" if has_words else "the spans": read_labels,
         },
     )
     if has_words:

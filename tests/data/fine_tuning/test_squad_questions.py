@@ -13,11 +13,13 @@ from hypothesis import strategies as st
 from albert_tf.data.fine_tuning.squad_questions import (
     Answer,
     SquadExample,
+    account_for_questions,
     describe_faults,
     read_questions,
     read_squad,
     read_squad_tfds,
 )
+from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.errors import InputError
 from tests.data.squad_file import make_question, make_squad, to_records, write_squad
 from tests.data.tfds_folder import write_tfds
@@ -244,6 +246,17 @@ def test_the_same_rows_in_any_layout_are_the_same_questions(tmp_path_factory, dr
 def test_answers_of_rows_to_predict_do_not_matter():
     row = {"question": "who?", "context": CONTEXT, "answers": "Ada"}
     assert read_questions([row], labelled=False) == [SquadExample("0", "who?", CONTEXT)]
+
+
+def test_answers_of_rows_to_predict_are_named_as_not_read(capsys):
+    row = {"question": "who?", "context": CONTEXT, "answers": "Ada", "is_impossible": False}
+    for split, read in [
+        ("dev", ", 'answers' as the answers, 'is_impossible' as the is_impossible\n"),
+        ("test", "; not read: 'answers', 'is_impossible'\n"),
+    ]:
+        account_for_questions(Table.read([row], split), split)
+        said = f"{split}: reads 'question' as the question, 'context' as the context{read}"
+        assert capsys.readouterr().err == said
 
 
 def example(id_="one", answers=(), context=CONTEXT, is_impossible=False):
