@@ -9,7 +9,7 @@ from albert_tf.conversion import class_of
 from albert_tf.data.fine_tuning.tags import TagTable
 from albert_tf.errors import InputError, warn
 from albert_tf.kinds.classification import Classification
-from albert_tf.kinds.embedder_layers import read_layers
+from albert_tf.kinds.embedder_layers import LAYERS, read_layers
 from albert_tf.kinds.embedding import Embedding
 from albert_tf.kinds.kind import Kind
 from albert_tf.kinds.multi_label import MultiLabel
@@ -45,14 +45,7 @@ def head_kind(stored: StoredModel, config: AlbertConfig, lower_case: bool) -> Ki
     """
     model, length = class_of(stored.head), config.max_position_embeddings
     if model in (AlbertEncoder, AlbertPretrainer):
-        return Embedding(
-            **read_modules(
-                folder=_modules_of(stored),
-                transformer=stored.folder,
-                positions=length,
-                lower_case=lower_case,
-            )
-        )
+        return _read_embedder(stored, config, lower_case)
     if model is AlbertSpanLabeler:
         return QuestionAnswering(
             task_name="squad",
@@ -71,6 +64,35 @@ def head_kind(stored: StoredModel, config: AlbertConfig, lower_case: bool) -> Ki
     if isinstance(kind, TokenClassification):
         TagTable.from_tags(kind.labels)
     return kind
+
+
+def embedder_kind(stored: StoredModel, config: AlbertConfig, lower_case: bool) -> Embedding | None:
+    """Returns what an embedder predicts, ours or one of sentence-transformers; None for other models.
+
+    The arguments are those of `head_kind`.
+    """
+    kind = kind_in(stored.folder)
+    if kind is None and _modules_of(stored).holds(MODULES_FILE):
+        kind = _read_embedder(stored, config, lower_case)
+    return kind if isinstance(kind, Embedding) else None
+
+
+def names_of_layers(stored: StoredModel) -> list[str]:
+    """Returns the names of the modules with weights after the pooling of an embedder."""
+    folder = _modules_of(stored)
+    modules = named_modules(folder) if folder.holds(MODULES_FILE) else []
+    return [name for name, _ in modules if name in LAYERS]
+
+
+def _read_embedder(stored: StoredModel, config: AlbertConfig, lower_case: bool) -> Embedding:
+    return Embedding(
+        **read_modules(
+            folder=_modules_of(stored),
+            transformer=stored.folder,
+            positions=config.max_position_embeddings,
+            lower_case=lower_case,
+        )
+    )
 
 
 def _modules_of(stored: StoredModel) -> ModelFolder:

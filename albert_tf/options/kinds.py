@@ -85,7 +85,7 @@ class EmbeddingFlags:
         "mean: mean of the last hidden states of all tokens; cls: that of [CLS]; max: the highest value "
         "of each feature; mean_sqrt_len_tokens: their sum, divided by the root of their number; "
         "weightedmean: their mean, each with its number as weight; lasttoken: that of the last token. "
-        "Several are joined, e.g. cls+mean.",
+        "Several are joined, e.g. cls+mean. An embedder as --init_checkpoint passes on its own.",
         "mean",
     )
     # That of Gao et al. 2021, https://arxiv.org/abs/2104.08821.

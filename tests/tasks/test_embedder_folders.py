@@ -18,7 +18,7 @@ from albert_tf.tasks.fine_tuning.run import run
 from albert_tf.tokenization.hugging_face_tokenizer import tokenizer_files
 from tests.helpers import change_json, contents_of, tiny_config
 from tests.kinds.samples import SAMPLES
-from tests.tasks.animals import make_options
+from tests.tasks.animals import make_options, write_table
 
 TEXTS = ["the old cat", "A rose and a fern", "one sees " * 9, "", "moss"]
 MODULES = {
@@ -143,3 +143,38 @@ def test_sentence_transformers_gives_the_same_vectors(folder):
         expected = theirs.encode(TEXTS, prompt_name=name)
         received = ours.embed(TEXTS, prompt_name=name)
         np.testing.assert_allclose(received, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_a_training_takes_up_the_pooling_of_its_embedder(
+    data, trained, with_heads, tmp_path, capsys
+):
+    pairs = write_table(tmp_path / "pairs.tsv", ["text_a", "text_b"], [["a cat", "an oak"]] * 3)
+    values = {"train_file": pairs, "dev_file": None, "test_file": None, "do_eval": False}
+    values |= {"task_name": "embedding", "num_train_steps": 1, "max_seq_length": 9}
+    values |= {"albert_config_file": None, "spm_model_file": None}
+
+    def train(init, out, **more):
+        given = {**values, "init_checkpoint": str(init), **more}
+        options = make_options(data, tmp_path / out, **given)
+        run(options)
+        return options, capsys.readouterr()
+
+    options, (said, warned) = train(trained, "out")
+    assert "--pooling=max (that of --init_checkpoint)" in said
+    assert "does not use" not in warned
+    assert read_kind(str(tmp_path / "out" / "best")).pooling == "max"
+    run(options)  # which resumes
+    assert "--pooling=max" in capsys.readouterr().out
+    train(trained, "mean", pooling="mean")
+    assert read_kind(str(tmp_path / "mean" / "best")).pooling == "mean"
+    theirs = of_others(with_heads, tmp_path / "theirs")
+    _, (said, warned) = train(theirs, "unprompted")
+    assert "--pooling=mean (that of --init_checkpoint)" in said
+    unused = "the training does not use its prompt 'query', prompt 'passage'\n"
+    assert f"warning: --init_checkpoint={theirs}: {unused}" in warned
+    modules = json.loads((theirs / "modules.json").read_text())
+    (theirs / "modules.json").write_text(json.dumps(modules[:1]))
+    _, (said, warned) = train(theirs, "without")
+    assert f"--init_checkpoint={theirs}: its encoder alone is used: {theirs}" in warned
+    assert "--pooling" not in said

@@ -20,8 +20,10 @@ from albert_tf.checkpoints.stored_model import StoredModel
 from albert_tf.config import AlbertConfig
 from albert_tf.data.fine_tuning.squad_questions import read_questions
 from albert_tf.data.fine_tuning.task_table import SQUAD_TASK
-from albert_tf.errors import InputError
-from albert_tf.kinds import Kind
+from albert_tf.errors import InputError, warn
+from albert_tf.kinds import Embedding, Kind
+from albert_tf.kinds.registry import find_kind
+from albert_tf.kinds.stored import embedder_kind, names_of_layers
 from albert_tf.options.resolution import SOURCES, Resolution
 from albert_tf.tasks.fine_tuning.options import DEFAULT_VALUES, FineTuningOptions
 from albert_tf.tasks.fine_tuning.teacher_options import TEACHER_WEIGHT
@@ -36,7 +38,7 @@ RESTARTS = "restarts"
 
 _CHOSEN = (
     *("learning_rate", "optimizer", "train_batch_size", "num_train_steps", "warmup_proportion"),
-    *("max_seq_length", "new_pooler"),
+    *("max_seq_length", "new_pooler", "pooling"),
 )
 
 # Wider models than base take less than its rate, down to the paper's least, and narrower ones more, up to
@@ -107,6 +109,35 @@ def _add_first_run(values: Resolution[FineTuningOptions], stored: StoredRun) -> 
     saved = stored.options
     kept = {name: saved.get(name) for name in names}
     values.add("folder", kept, origins=saved.get(SOURCES, {}))
+
+
+def add_embedder(
+    values: Resolution[FineTuningOptions],
+    stored: StoredRun | None,
+    config: AlbertConfig,
+    lower_case: bool,
+) -> None:
+    """Adds the pooling of the embedder that a training of another one starts from.
+
+    A warning names what else it has that the training does not use.
+    """
+    path = values["init_checkpoint"]
+    if stored or not path or not issubclass(find_kind(values.given.task.kind), Embedding):
+        return
+    model = StoredModel.at(path)
+    try:
+        kind = embedder_kind(model, config, lower_case)
+        layers = names_of_layers(model)
+    except InputError as error:
+        warn(f"--init_checkpoint={path}: its encoder alone is used: {error}")
+        return
+    if kind is None:
+        return
+    values.add("model", {"pooling": kind.pooling}, {"pooling": "that of --init_checkpoint"})
+    unused = [f"prompt '{name}'" for name, prompt in kind.prompts if prompt]
+    unused += [f"module {name}" for name in layers]
+    if unused:
+        warn(f"--init_checkpoint={path}: the training does not use its {', '.join(unused)}")
 
 
 def choose_length(

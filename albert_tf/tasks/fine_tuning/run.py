@@ -93,6 +93,8 @@ def run(
     check_vocab_size(tokenizer, config, resolved(options.albert_config_file))
     tokenizer = with_added_pieces(tokenizer, options.add_pieces, has_begun=stored is not None)
     config = grown_config(config, tokenizer)
+    choices.add_embedder(values, stored, config, tokenizer.lower_case)
+    options = values.options()
     check_output_dir(values, config, stored, _fixed_options(options))
     if stored:
         with name_place(f"--output_dir={options.output_dir}"):
