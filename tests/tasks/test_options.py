@@ -52,6 +52,8 @@ NO_VOCABULARY = {"spm_model_file": None}
 OWN = functools.partial(animals.make_options, pathlib.Path("data"), "out")
 COLA = {"task_name": "cola", "data_dir": "glue", **NO_FILES}
 NO_DEV = {"dev_file": None, "dev_fraction": 0.0, "do_eval": False}
+NONE_HELD_OUT = "this run holds out no rows; expected no such option"
+TAUGHT = {"teacher": "x", "unlabeled_file": "y"}
 STOPPING = {"early_stopping_evaluations": 2}
 WARMUPS = {"warmup_steps": 3, "warmup_proportion": 0.1}
 SQUAD = functools.partial(plants.make_options, pathlib.Path("data"), "out")
@@ -139,6 +141,13 @@ LINES = {"input_file": "-", "output_file": "x.npy"}
         (OWN, {"warmup_proportion": 1.5}, "warmup_proportion=1.5: expected at most 1"),
         (OWN, {**NO_DEV, **STOPPING}, "--early_stopping_evaluations=2: expected --dev_file; rec"),
         (OWN, {**NO_DEV, "best_metric": "loss"}, "--best_metric=loss: expected --dev_file; rec"),
+        (OWN, {"dev_fraction": 0.2}, f"--dev_fraction=0.2: {NONE_HELD_OUT}.* no --dev_file$"),
+        (OWN, {**COLA, "dev_fraction": 0.2}, f"--dev_fraction=0.2: {NONE_HELD_OUT}"),
+        (
+            OWN,
+            {**NO_FILES, **TAUGHT, "do_eval": False, "dev_fraction": 0.2},
+            f"--dev_fraction=0.2: {NONE_HELD_OUT}, or a --train_file with labels and no",
+        ),
         (OWN, {"reset_head": True}, "--reset_head: expected --init_checkpoint"),
         (OWN, {"export_format": "tflite"}, "--export_format=tflite: expected --export_dir"),
         (OWN, {"export_dir": "out[1]"}, r"--export_dir: out\[1\]: TensorFlow takes '\['"),
@@ -180,6 +189,7 @@ LINES = {"input_file": "-", "output_file": "x.npy"}
             {"data_source": "tfds"},
             "--train_file: --task_name=squad does not read it with --d",
         ),
+        (SQUAD, {"dev_fraction": 0.2}, f"--dev_fraction=0.2: {NONE_HELD_OUT}.* no --predict_file$"),
         (SQUAD, {"doc_stride": 0}, "doc_stride=0: expected at least 1"),
         (SQUAD, NO_QUESTIONS, "--early_stopping_evaluations=2: expected --predict_file; rec"),
     ],

@@ -57,8 +57,10 @@ def split_rows(
 
 def refuse_evaluation(options: FineTuningOptions) -> None:
     """Raises an `InputError` if a run without labels in its training rows asks for a dev set."""
-    for name in ("do_eval", *CHECKPOINT_CHOICES):
-        if getattr(options, name):
+    asked = {name: getattr(options, name) for name in ("do_eval", *CHECKPOINT_CHOICES)}
+    asked["dev_fraction"] = options.asks_to_hold_out
+    for name, is_asked in asked.items():
+        if is_asked:
             raise InputError(
                 f"--{name}: {options.train_file} has no labels to evaluate on; expected --dev_file"
             )

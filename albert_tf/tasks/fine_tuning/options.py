@@ -232,6 +232,11 @@ class FineTuningOptions(TeacherOptions, KindOptions, ColumnNames, ExportOptions,
         return is_own and find_kind(self.task.kind).can_hold_out is not False
 
     @property
+    def asks_to_hold_out(self) -> bool:
+        """Whether `dev_fraction` is given and asks for a dev set."""
+        return self.dev_fraction not in (0, FineTuningOptions.dev_fraction)
+
+    @property
     def _has_unlabeled_file_alone(self) -> bool:
         """Whether the training set is that file."""
         if self.unlabeled_file is None:
@@ -295,6 +300,11 @@ class FineTuningOptions(TeacherOptions, KindOptions, ColumnNames, ExportOptions,
                 raise InputError(
                     f"--{name}={value}: expected --{self.FILE_FLAGS['dev']}; received none"
                 )
+        if self.do_train and self.asks_to_hold_out and not self.holds_out:
+            raise InputError(
+                f"--dev_fraction={self.dev_fraction:g}: this run holds out no rows; expected no such "
+                f"option, or a --train_file with labels and no --{self.FILE_FLAGS['dev']}"
+            )
         self.check_teacher(self.do_train)
         self.check_export(has_examples=self.do_train or bool(self.do_eval))
 
