@@ -80,6 +80,8 @@ def fine_tune(
     given = {"train": train, "dev": dev, "unlabeled": unlabeled}
     if train is None and unlabeled is None:
         raise InputError("train: missing; expected it, or unlabeled and a teacher")
+    if unlabeled is not None and flags.get("teacher") is None:
+        raise InputError("unlabeled: expected teacher, too")
     sources = {split: data for split, data in given.items() if data is not None}
     in_memory = {
         split: data for split, data in sources.items() if not isinstance(data, str | os.PathLike)

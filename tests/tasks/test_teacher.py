@@ -251,6 +251,13 @@ def test_from_python_with_texts_in_memory(data, teacher, tmp_path):
         albert_tf.fine_tune(teacher, output_dir=tmp_path / "new")
     with refused(r"^unlabeled: holds no text"):
         albert_tf.fine_tune(teacher, unlabeled=[], teacher=teacher, output_dir=tmp_path / "new")
+    with refused("^unlabeled: expected teacher, too$"):
+        albert_tf.fine_tune(teacher, unlabeled=["a cat"], output_dir=tmp_path / "new")
+    pairs = [{"text_a": "a cat", "text_b": "an oak"}]
+    with refused("^unlabeled: has pairs of texts; expected single texts, as in the training set$"):
+        albert_tf.fine_tune(
+            teacher, rows, unlabeled=pairs, teacher=teacher, output_dir=tmp_path / "new"
+        )
 
 
 def few_steps(**more):
@@ -413,6 +420,7 @@ def test_options_of_labels_are_refused_without_labels(data, teacher, embedders, 
     few = write_table(tmp_path / "few.tsv", ["text"], [["a cat"], ["an oak"]])
     of_classes = {"class_weights": "balanced", "label_smoothing": 0.1, "teacher_weight": 0.9}
     asked = [({"train_file": few}, "best_metric", "loss")]
+    asked += [({"train_file": few}, "dev_fraction", 0.2)]
     asked += [({"train_file": few}, *option) for option in of_classes.items()]
     asked += [({"unlabeled_file": texts}, *option) for option in of_classes.items()]
     for source, name, value in asked:
@@ -460,3 +468,33 @@ def test_what_is_not_read_of_texts_without_labels_is_named(data, teacher, texts,
     # Lines of text have no columns that could be missing.
     run(dataclasses.replace(options, output_dir=str(tmp_path / "new"), unlabeled_file=texts))
     assert "has no column" not in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_options_of_labels_are_refused_where_labels_count_nothing(
+    data, teacher, embedders, tmp_path
+):
+    values = few_steps(train_file=str(data / "train.tsv"), teacher_weight=1.0)
+    for name, value in {"class_weights": "balanced", "label_smoothing": 0.1}.items():
+        with refused(
+            f"^--{name}={value}: the labels count nothing at --teacher_weight=1, so it has"
+        ):
+            run(
+                make_options(
+                    data, tmp_path / "out", **values, teacher=str(teacher), **{name: value}
+                )
+            )
+    pairs = str(data / "pairs-test.tsv")
+    values |= {"train_file": pairs, "teacher": str(embedders[48]), "temperature": 0.1}
+    with refused(
+        "^--temperature=0.1: the labels count nothing at --teacher_weight=1, so it has no"
+    ):
+        run(embedding_options(data, tmp_path / "out", **values))
+    cola = tmp_path / "glue" / "CoLA"
+    cola.mkdir(parents=True)
+    for split in ("train", "dev"):
+        write_table(cola / f"{split}.tsv", ["x", 0, "*", "a cat"], [["x", 1, "", "an oak"]])
+    values |= {"train_file": None, "teacher": str(teacher), "temperature": None}
+    values |= {"task_name": "cola", "data_dir": str(tmp_path / "glue"), "label_smoothing": 0.1}
+    with refused("^--label_smoothing=0.1: the labels count nothing at --teacher_weight=1"):
+        run(make_options(data, tmp_path / "out", **values))

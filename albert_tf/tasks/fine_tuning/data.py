@@ -112,8 +112,10 @@ def read_data(
                 kind, labels=_names_of(task.labels), metrics=task.metrics or kind.metrics
             )
             kind = kind.fit_labels(examples["train"][""], task.name)
-            unlabelled = read_unlabelled(options, kind, given=sources or {})
-            train = join_examples(options, examples["train"][""], unlabelled)
+            given = sources or {}
+            unlabelled = read_unlabelled(options, kind, given=given)
+            refuse_options_of_labels(options, kind, has_labels=True)
+            train = join_examples(options, examples["train"][""], unlabelled, given)
             examples = {**examples, "train": {"": train}}
     else:
         kind, examples = _read_own(
@@ -232,10 +234,10 @@ def _read_own(
     kind = dataclasses.replace(kind, columns=named_columns(select(options, ColumnNames), columns))
     examples: dict[str, dict[str, list[Any]]] = {}
     unlabelled = read_unlabelled(options, kind, without_labels, given=given)
+    refuse_options_of_labels(options, kind, has_labels="train" in sources)
     if options.do_train and "train" not in sources:
         assert isinstance(kind, TaughtKind), "others have labels"
         assert teacher_labels is not None, "or else there are labels"
-        refuse_options_of_labels(options, kind)
         kind = kind.fit_unlabelled(teacher_labels(kind), unlabelled)
     for split, source in sources.items():
         if options.data_source == "tfds":
@@ -255,7 +257,7 @@ def _read_own(
         elif options.holds_out:
             refuse_evaluation(options)
             print(f"{path}: no row has a label, so none is held out as a dev set")
-        rows = join_examples(options, labelled, unlabelled)
+        rows = join_examples(options, labelled, unlabelled, given)
         warn_of_few_rows(kind, path, rows)
         examples = {"train": {"": rows}, **examples}
     return kind, examples

@@ -20,7 +20,7 @@ from albert_tf.tasks.fine_tuning.teacher_options import TEACHER_WEIGHT
 
 # The column that texts without a table are read as.
 _TEXT = "text"
-# What messages call a source in memory.
+# The split of texts in memory, and what messages call them.
 _IN_MEMORY = "unlabeled"
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -67,31 +67,42 @@ def read_unlabelled(
     check_can_be_taught(options, type(kind))
     assert isinstance(kind, TaughtKind), "checked"
     examples = kind.read_unlabelled(table) if table else []
-    source = given.get("unlabeled", options.unlabeled_file)
+    source = given.get(_IN_MEMORY, options.unlabeled_file)
     if source is not None:
         opened = _read_lines(source) or open_source(
             kind, source, "test", names=ColumnNames(), columns=kind.columns
         )
-        examples = join_examples(options, examples, kind.read_unlabelled(opened))
+        examples = join_examples(options, examples, kind.read_unlabelled(opened), given)
     return examples
 
 
-def refuse_options_of_labels(options: FineTuningOptions, kind: Kind) -> None:
-    """Raises an `InputError` if an option says how labels are learnt, where no training row has one."""
-    assert isinstance(kind, TaughtKind), "others have labels"
+def refuse_options_of_labels(options: FineTuningOptions, kind: Kind, has_labels: bool) -> None:
+    """Raises an `InputError` if an option says how labels are learnt, and a teacher alone is learnt.
+
+    `has_labels` is whether training rows have labels.
+    """
+    if options.teacher is None or (has_labels and options.teacher_weight != 1):
+        return
+    assert isinstance(kind, TaughtKind), "checked"
     fields = option_fields(type(kind))
     given = {name: (getattr(kind, name), fields[name].default) for name in kind.label_options}
-    given["teacher_weight"] = (options.teacher_weight, TEACHER_WEIGHT)
+    reason, expected = "the labels count nothing at --teacher_weight=1", "a lower weight"
+    if not has_labels:
+        given["teacher_weight"] = (options.teacher_weight, TEACHER_WEIGHT)
+        reason, expected = "no training row has a label", "rows with labels"
     for name, (value, default) in given.items():
         if value != default:
             raise InputError(
-                f"--{name}={value}: no training row has a label, so it has no effect; expected rows with "
-                "labels, or no such option"
+                f"--{name}={value}: {reason}, so it has no effect; expected {expected}, or no such option"
             )
 
 
-def join_examples(options: FineTuningOptions, first: list[Any], unlabelled: list[Any]) -> list[Any]:
+def join_examples(
+    options: FineTuningOptions, first: list[Any], unlabelled: list[Any], given: Mapping[str, Any]
+) -> list[Any]:
     """Returns the examples of a training set, and those of `--unlabeled_file`, which have to be alike.
+
+    `given` are data in memory by split.
 
     Raises:
         InputError: some are pairs of texts, and others are single texts.
@@ -100,10 +111,9 @@ def join_examples(options: FineTuningOptions, first: list[Any], unlabelled: list
         has, expected = "single texts", "pairs of texts"
         if first[0].text_b is None:
             has, expected = expected, has
-        raise InputError(
-            f"--unlabeled_file={options.unlabeled_file}: has {has}; expected {expected}, as in the "
-            "training set"
-        )
+        flag = f"--unlabeled_file={options.unlabeled_file}"
+        name = _IN_MEMORY if _IN_MEMORY in given else flag
+        raise InputError(f"{name}: has {has}; expected {expected}, as in the training set")
     return first + unlabelled
 
 
