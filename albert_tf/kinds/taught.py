@@ -15,8 +15,8 @@ import numpy as np
 
 from albert_tf.data.fine_tuning.examples import Example, make_examples, quote_names
 from albert_tf.data.fine_tuning.features import Features, with_labels
-from albert_tf.data.fine_tuning.label_sets import has_labels
-from albert_tf.data.fine_tuning.opened_tables import open_unlabelled
+from albert_tf.data.fine_tuning.label_sets import label_columns
+from albert_tf.data.fine_tuning.opened_tables import open_unlabelled, split_labelled
 from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.errors import InputError
 from albert_tf.kinds.kind import Kind, Quality
@@ -39,8 +39,8 @@ class TaughtKind(Kind):
 
     @classmethod
     @abc.abstractmethod
-    def lacks_labels(cls, source: Any) -> bool:
-        """Returns whether what `open` returns has no labels."""
+    def split_labelled(cls, source: Any) -> tuple[Any, Table | None]:
+        """Splits what `open` returns into rows with a label and rows without; None if there are none."""
 
     @abc.abstractmethod
     def read_unlabelled(self, source: Any) -> list[Any]:
@@ -96,8 +96,8 @@ class TaughtTextKind(LongTextKind, TaughtKind):
     """A kind of labels or scores of texts; its targets are probabilities or scores, float32 (n, k)."""
 
     @classmethod
-    def lacks_labels(cls, source: Table) -> bool:
-        return not has_labels(source)
+    def split_labelled(cls, source: Table) -> tuple[Table | None, Table | None]:
+        return split_labelled(source, label_columns(source))
 
     def read_unlabelled(self, source: Any) -> list[Example]:
         return read_unlabelled_texts(source)

@@ -1,14 +1,14 @@
 """How embeddings learn from those of a teacher; see `TaughtKind`."""
 
 import dataclasses
-from typing import Any
 
 import keras
 import numpy as np
 
-from albert_tf.data.fine_tuning.columns import find_columns
+from albert_tf.data.fine_tuning.columns import find_columns, find_label, hide_labels
 from albert_tf.data.fine_tuning.examples import Example
-from albert_tf.data.fine_tuning.opened_tables import open_table
+from albert_tf.data.fine_tuning.opened_tables import split_labelled
+from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.kinds.kind import Kind, Quality
 from albert_tf.kinds.taught import TaughtKind, read_unlabelled_texts
 from albert_tf.kinds.text_kind import TextKind
@@ -25,12 +25,20 @@ class TaughtEmbeddings(TextKind, TaughtKind):
     """
 
     @classmethod
-    def lacks_labels(cls, source: Any) -> bool:
-        """Returns whether the rows of a table are single texts."""
-        return find_columns(open_table(source, "test"), may_lack_label=True).text_b is None
+    def split_labelled(cls, source: Table) -> tuple[Table | None, Table | None]:
+        """Splits pairs with scores; other pairs have a label, that they belong together."""
+        if find_columns(source, may_lack_label=True).text_b is None:
+            return None, source
+        label = find_label(source, optional=True)
+        if label is None:
+            return source, None
+        scored, rest = split_labelled(source, [label])
+        return (source, None) if scored is None else (scored, rest)
 
-    def read_unlabelled(self, source: Any) -> list[Example]:
-        """Reads single texts, also those of pairs."""
+    def read_unlabelled(self, source: Table) -> list[Example]:
+        """Reads single texts, also those of pairs; pairs, if others of the table have a score."""
+        if source.is_rest:
+            return self.read(hide_labels(source), "train")
         read = read_unlabelled_texts(source)
         texts = (text for example in read for text in (example.text_a, example.text_b) if text)
         return [Example(f"train-{number}", text) for number, text in enumerate(texts, start=1)]

@@ -18,10 +18,10 @@ from albert_tf.data.fine_tuning.tagged_text import (
     collect_labels,
     encode_tagged,
     label_words,
-    lacks_tags,
     make_texts,
     read_tagged,
     read_untagged,
+    split_tagged,
 )
 from albert_tf.data.fine_tuning.tags import (
     OUTSIDE,
@@ -136,8 +136,8 @@ class TokenClassification(TokenClassificationFlags, TaughtKind):
         return dataclasses.replace(self, labels=make_tags(labels))
 
     @classmethod
-    def lacks_labels(cls, source: Any) -> bool:
-        return lacks_tags(source)
+    def split_labelled(cls, source: Any) -> tuple[Any, Table | None]:
+        return split_tagged(source)
 
     def read_unlabelled(self, source: Any) -> list[TaggedText]:
         return read_untagged(source)

@@ -142,16 +142,18 @@ class CosentLoss(MeanLoss):
     def metrics(self, batch: Batch, outputs: tf.Tensor) -> dict[str, Mean]:
         """Returns the loss, given embeddings of length 1, (2 B, H), a pair after the other.
 
-        It counts once for each pair, so that the losses of parts of a batch have a mean.
+        It counts once for each pair with a score, so that the losses of parts of a batch have a mean.
         """
         scores = batch["label_ids"]
+        weights = label_weights(batch, scores)
         cosines = tf.reduce_sum(outputs[::2] * outputs[1::2], axis=-1) / self._temperature
         excesses = cosines[None, :] - cosines[:, None]  # (i, j), both (B,)
-        is_higher = scores[:, None] > scores[None, :]
+        are_scored = weights[:, None] * weights[None, :] > 0
+        is_higher = are_scored & (scores[:, None] > scores[None, :])
         terms = tf.where(is_higher, excesses, excesses.dtype.min)
         logarithm_of_one = tf.zeros_like(cosines[:1])
         loss = tf.reduce_logsumexp(tf.concat([logarithm_of_one, tf.reshape(terms, [-1])], axis=0))
-        pairs = count_rows(scores)
+        pairs = tf.reduce_sum(weights)
         return {"loss": Mean(loss * pairs, pairs)}
 
 

@@ -222,6 +222,16 @@ def test_cosent_loss_is_that_of_cosines_in_another_order_than_scores(scores, see
     np.testing.assert_allclose(received, cosent_of(embeddings, scores), rtol=1e-4, atol=1e-5)
 
 
+def test_cosent_loss_leaves_out_pairs_without_a_score():
+    embeddings = unit_rows(8)
+    batch = {"label_ids": tf.constant([2.0, 0.0, 3.0, 1.0])}
+    some = {**batch, "label_weights": tf.constant([1.0, 0.0, 1.0, 1.0])}
+    received = CosentLoss(temperature=0.05).metrics(some, tf.constant(embeddings))["loss"]
+    expected = cosent_of(np.delete(embeddings, [2, 3], axis=0), [2, 3, 1])
+    np.testing.assert_allclose(received.total / received.weight, expected, rtol=1e-4)
+    assert received.weight == 3
+
+
 def test_losses_of_embeddings_are_those_of_sentence_transformers():
     pytest.importorskip("sentence_transformers", reason="needs the group parity")
     import torch

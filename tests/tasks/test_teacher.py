@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import pathlib
 import shutil
 
@@ -12,6 +13,9 @@ import albert_tf
 from albert_tf import files
 from albert_tf.checkpoints.safetensors_files import read_tensors, write_tensors
 from albert_tf.conversion import save_model
+from albert_tf.data.fine_tuning.column_names import ColumnNames
+from albert_tf.kinds import TokenClassification
+from albert_tf.kinds.kind import open_source
 from albert_tf.model_folder import list_states, read_own, replace_own
 from albert_tf.models import AlbertEncoder
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
@@ -498,3 +502,79 @@ def test_options_of_labels_are_refused_where_labels_count_nothing(
     values |= {"task_name": "cola", "data_dir": str(tmp_path / "glue"), "label_smoothing": 0.1}
     with refused("^--label_smoothing=0.1: the labels count nothing at --teacher_weight=1"):
         run(make_options(data, tmp_path / "out", **values))
+
+
+@pytest.mark.usefixtures("eagerly")
+@pytest.mark.parametrize("empty", ["", " ", None])
+def test_rows_without_a_label_beside_others_are_taught(empty, data, teacher, tmp_path, capsys):
+    rows = [
+        {"text": text, "label": empty if number % 3 else label}
+        for number, (label, text, _) in enumerate(class_rows(np.random.default_rng(3), "", 30))
+    ]
+    values = {**few_steps(), "train_file": "train", "dev_fraction": 0.3}
+    options = make_options(data, tmp_path / "out", **values, teacher=str(teacher))
+    run(options, {"train": rows})
+    out, err = capsys.readouterr()
+    assert "train: 20 of 30 rows have no label, and learn from --teacher alone\n" in out
+    assert "3 rows, chosen by --random_seed, are the dev set; 7 are trained on" in out
+    assert err.count("train: reads 'text' as the text, 'label' as the label\n") == 1
+    assert err.count("train: reads") == 1
+    assert len(answers_of(tmp_path / "out")) == 27
+    assert albert_tf.load(tmp_path / "out").labels == ("animal", "plant")
+    alone = make_options(data, tmp_path / "alone", **values)
+    with refused(r"^train\[1\]: the label is (empty|missing)"):
+        run(alone, {"train": rows})
+
+
+@pytest.mark.usefixtures("eagerly")
+@pytest.mark.parametrize(
+    ("kind", "cells"),
+    [
+        ("multi_label", {"label": [["a", "b"], [], None, ["b"]]}),
+        ("multi_label", {"label_a": [1, 0, "", 1], "label_b": [0, 0, "", 1]}),
+        ("regression", {"score": [1.5, 0, math.nan, 3]}),
+        ("token_classification", {"spans": [[[0, 1, "A"]], [], None, []]}),
+    ],
+)
+def test_the_third_row_of_each_kind_has_no_label(kind, cells, data, tmp_path, capsys):
+    columns = {"text": ["a cat", "an oak", "the dog", "a rose"], **cells}
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    values = few_steps(task_name=kind, dev_fraction=0, train_file="train")
+    run(make_options(data, tmp_path / "other", **values), {"train": [*rows[:2], rows[3]]})
+    capsys.readouterr()
+    options = make_options(data, tmp_path / "out", **values, teacher=str(tmp_path / "other"))
+    run(options, {"train": rows})
+    said = "train: 1 of 4 rows have no label, and learn from --teacher alone\n"
+    assert said in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_pairs_without_a_score_beside_others(data, embedders, tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    rows = [[mixed(rng, "cat"), mixed(rng, "oak"), score] for score in (1, 0, "", 3, "", 2)]
+    train = write_table(tmp_path / "train.tsv", ["text_a", "text_b", "score"], rows)
+    values = {"train_file": train, "teacher": str(embedders[48]), "dev_fraction": 0}
+    run(embedding_options(data, tmp_path / "out", **values))
+    said = "train.tsv: 2 of 6 rows have no label, and learn from --teacher alone\n"
+    assert said in capsys.readouterr().out
+    assert answers_of(tmp_path / "out").shape == (6, 2, 48)
+    assert all("label_loss" in line for line in read_reports(str(tmp_path / "out")))
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_an_unknown_column_of_labels_is_named(data, teacher, tmp_path, capsys):
+    rows = [["a cat", "animal"], ["an oak", "plant"]]
+    train = write_table(tmp_path / "train.tsv", ["text", "sort"], rows)
+    values = few_steps(train_file=train)
+    run(make_options(data, tmp_path / "out", **values, teacher=str(teacher)))
+    out, err = capsys.readouterr()
+    assert "train.tsv: 2 of 2 rows have no label, and learn from --teacher alone\n" in out
+    assert "train.tsv: reads 'text' as the text; not read: 'sort'\n" in err
+
+
+def test_spans_of_texts_without_labels_are_named_as_not_read(tmp_path, capsys):
+    rows = [{"text": "a cat", "spans": "no list"}]
+    source = open_source(TokenClassification, rows, "test", names=ColumnNames())
+    (text,) = TokenClassification().read_unlabelled(source)
+    assert text.spans is None
+    assert "test: reads 'text' as the text; not read: 'spans'\n" in capsys.readouterr().err

@@ -152,6 +152,8 @@ def account_for_columns(
 ) -> None:
     """Says which columns are read as what, and refuses others that have a meaning.
 
+    Of the rest of a table nothing is said, since its other rows have the same columns.
+
     Args:
         table: the table.
         split: `train`, `dev` or `test`.
@@ -165,6 +167,8 @@ def account_for_columns(
     others = [column for column in table.columns if column and column not in names]
     for column in others if split != "test" else ():
         _refuse_meaning(table, column, are_pairs)
+    if table.is_rest:
+        return
     roles = ", ".join(
         f"'{column}' as {role}" for role, column in read.items() if column is not None
     )

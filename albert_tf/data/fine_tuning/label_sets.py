@@ -62,9 +62,12 @@ def _usual_flags(table: Table, known: Sequence[str], optional: bool) -> list[str
     return [*known] if {*known} <= {*table.columns} else flag_columns(table)
 
 
-def has_labels(table: Table) -> bool:
-    """Returns whether a table has a column of labels, or several."""
-    return has_label(table) or bool(find_label_names(table))
+def label_columns(table: Table) -> list[str]:
+    """Returns the column of labels, or all columns of labels; none if a table has none."""
+    if table.names.label_columns is not None:
+        return [*_named_columns(table)]
+    label = find_label(table, optional=True)
+    return _usual_flags(table) if label is None else [label]
 
 
 def _named_columns(table: Table) -> tuple[str, ...]:

@@ -5,6 +5,8 @@ are hidden, rows that do not count are left out, and lists that cells have as te
 """
 
 import dataclasses
+import itertools
+from collections.abc import Sequence
 from typing import Any
 
 from albert_tf.data.fine_tuning.cells import as_text, is_missing
@@ -68,6 +70,30 @@ def open_unlabelled(source: Any) -> tuple[Table, Columns]:
     columns = find_columns(table, may_lack_label=True)
     account_for_texts(table, "test", columns)
     return table, columns
+
+
+def split_labelled(table: Table, columns: Sequence[str]) -> tuple[Table | None, Table | None]:
+    """Returns the rows with a label and those without one; None if there are none.
+
+    A row has one if a cell of these columns is not empty. An empty list is a set of labels without any.
+    """
+    places = [place for place, column in enumerate(table.columns) if column in columns]
+    has_label = [not all(_is_empty(row[place]) for place in places) for row in table.rows]
+    if all(has_label):
+        return table, None
+    if not any(has_label):
+        return None, table
+    parts = []
+    for wanted in (True, False):
+        kept = [wanted == has for has in has_label]
+        rows = [*itertools.compress(table.rows, kept)]
+        numbers = [*itertools.compress(table.numbers, kept)]
+        parts.append(dataclasses.replace(table, rows=rows, numbers=numbers, is_rest=not wanted))
+    return parts[0], parts[1]
+
+
+def _is_empty(cell: Any) -> bool:
+    return is_missing(cell) or (isinstance(cell, str) and not cell.strip())
 
 
 def account_for_texts(table: Table, split: str, columns: Columns, are_pairs: bool = False) -> None:

@@ -45,6 +45,7 @@ class Table:
     # The same rows as they were before the layout of another tool was read, if it has one.
     unread: "Table | None" = None
     hidden: tuple[str, ...] = ()  # columns of labels that are not read, which is to be said
+    is_rest: bool = False  # whether other rows of the same table have labels, and these have none
 
     @classmethod
     def read(cls, source: Any, name: str = "data", names: ColumnNames | None = None) -> "Table":

@@ -25,7 +25,7 @@ from albert_tf.data.fine_tuning.columns import hide_labels, refuse_sets
 from albert_tf.data.fine_tuning.conll import WORDS, Sentence, is_conll, read_conll
 from albert_tf.data.fine_tuning.examples import Example, check_label
 from albert_tf.data.fine_tuning.features import Features, concatenate, strip_padding
-from albert_tf.data.fine_tuning.opened_tables import open_table
+from albert_tf.data.fine_tuning.opened_tables import open_table, split_labelled
 from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.data.fine_tuning.tag_schemes import check_tags, read_tags
 from albert_tf.data.fine_tuning.tags import (
@@ -101,13 +101,13 @@ def read_tagged(
     return texts
 
 
-def lacks_tags(source: Any) -> bool:
-    """Returns whether a source has a column neither of spans nor of tags."""
+def split_tagged(source: Any) -> tuple[Any, Table | None]:
+    """Splits a source into texts with spans or tags and texts without; None if there are none."""
     if is_conll(source):
-        return False
+        return source, None
     table = open_table(source, "test")
-    usual = usual_columns(table.columns, ("spans", *_TAGS))
-    return table.names.label_column not in table.columns and not usual
+    named = [column for column in table.columns if column == table.names.label_column]
+    return split_labelled(table, named or usual_columns(table.columns, ("spans", *_TAGS)))
 
 
 def read_untagged(source: Any) -> list[TaggedText]:

@@ -40,9 +40,9 @@ from albert_tf.tasks.fine_tuning.predictions import ExampleSet, check_lines
 from albert_tf.tasks.fine_tuning.trained_rows import TrainedRows
 from albert_tf.tasks.fine_tuning.unlabelled import (
     join_examples,
-    lacks_labels,
     read_unlabelled,
     refuse_options_of_labels,
+    split_labelled,
 )
 from albert_tf.tasks.stored_run import StoredRun
 from albert_tf.tasks.vocabulary import warn_of_unknown_text
@@ -225,9 +225,11 @@ def _read_own(
         split: _own_source(options, split, sources=given, columns=columns)
         for split in options.splits
     }
-    is_unlabelled = lacks_labels(options, sources.get("train"))
-    without_labels = sources.pop("train") if is_unlabelled else None
-    train = sources.get("train")
+    train, without_labels = split_labelled(options, sources.get("train"))
+    if train:
+        sources["train"] = train
+    elif without_labels:
+        del sources["train"]
     is_new = options.do_train and task.kind in OWN_KINDS
     defined = recognise(train, task.kind) if is_new and train is not None else None
     kind = _start_kind(options, task, stored, kind=defined)

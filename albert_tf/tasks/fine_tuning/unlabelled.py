@@ -38,20 +38,28 @@ def _is_taught(kind: type[Kind]) -> bool:
     return issubclass(kind, TaughtKind) and kind.can_be_taught
 
 
-def lacks_labels(options: FineTuningOptions, source: Any) -> bool:
-    """Returns whether the training set of a run has no labels and may do without, given a teacher."""
+def split_labelled(options: FineTuningOptions, source: Any) -> tuple[Any, Table | None]:
+    """Splits a training set into rows with a label and rows without one, and says how many these are.
+
+    Each is None if there are none. Only a training with a teacher may have rows without a label.
+    """
     if options.teacher is None or source is None:
-        return False
+        return source, None
     kind = find_kind(options.task.kind)
     check_can_be_taught(options, kind)
     assert issubclass(kind, TaughtKind), "checked"
-    return kind.lacks_labels(source)
+    labelled, rest = kind.split_labelled(source)
+    if rest is not None:
+        count = len(rest.rows)
+        total = count + (len(labelled.rows) if labelled else 0)
+        print(f"{rest.name}: {count} of {total} rows have no label, and learn from --teacher alone")
+    return labelled, rest
 
 
 def read_unlabelled(
     options: FineTuningOptions, kind: Kind, table: Any = None, given: Mapping[str, Any] = _NOTHING
 ) -> list[Any]:
-    """Returns the examples of `--unlabeled_file`, or the same in memory, and of a table without labels.
+    """Returns the examples of `--unlabeled_file`, or the same in memory, and of rows without a label.
 
     A file that is no table has a text in each line; lines without one are left out. Rows in memory may be
     texts, too.
@@ -59,7 +67,7 @@ def read_unlabelled(
     Args:
         options: those of the run.
         kind: the kind, of which the columns alone are known.
-        table: the training set, if it has no labels.
+        table: the rows of the training set without a label, if there are any.
         given: data in memory by split.
     """
     if options.teacher is None:
