@@ -67,7 +67,7 @@ def label_columns(table: Table) -> list[str]:
     if table.names.label_columns is not None:
         return [*_named_columns(table)]
     label = find_label(table, optional=True)
-    return _usual_flags(table) if label is None else [label]
+    return _usual_flags(table, known=(), optional=False) if label is None else [label]
 
 
 def _named_columns(table: Table) -> tuple[str, ...]:
