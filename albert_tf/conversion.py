@@ -46,6 +46,7 @@ from albert_tf.models import (
     AlbertTokenClassifier,
 )
 from albert_tf.models.base_model import BaseModel
+from albert_tf.models.electra import ElectraPretrainer
 from albert_tf.models.taught_embedder import TaughtEmbedder
 from albert_tf.options.models import WeightType
 
@@ -278,8 +279,9 @@ Written by albert_tf {__version__}. {readers} the folder.
 
 
 def _config_of(model: keras.Model, kind: Any = None) -> hugging_face.HuggingFaceConfig:
-    # An embedder has no weights of its own.
-    described = model.encoder if isinstance(model, AlbertEmbedder) else model
+    # An embedder has no weights of its own, and those that ELECTRA has are for further pre-training.
+    is_encoder = isinstance(model, AlbertEmbedder | ElectraPretrainer)
+    described = model.encoder if is_encoder else model
     encoder = _encoder_of(model).config
     try:
         config = hugging_face.HuggingFaceConfig(encoder, architecture_of(described, kind))

@@ -51,7 +51,7 @@ def read_rows(table: str) -> list[Row]:
 # Heads that others lack. Their names are ours, for our own folders and for the reports of missing keys. A
 # head that only some lack has a row in the tables of the others, which come first.
 OWN_HEADS = r"""
-((?:token_head|conditional_span_head)/.+)   \1
+((?:token_head|conditional_span_head|replaced_token_head|generator)/.+)   \1
 """
 
 

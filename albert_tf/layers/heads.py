@@ -33,6 +33,25 @@ class ClassificationHead(primitives.BaseLayer):
         return ops.cast(self.dense(dropped), "float32")
 
 
+class ReplacedTokenHead(primitives.BaseLayer):
+    """The head that finds replaced tokens: dense H -> H, activation, dense H -> 1, as in ELECTRA's code.
+
+    https://github.com/google-research/electra, `_get_discriminator_output`.
+    """
+
+    def __init__(self, config: AlbertConfig, **kwargs):
+        super().__init__(config, **kwargs)
+        self.transform = self._dense("transform", config.hidden_size, config.hidden_size)
+        self.dense = self._dense("dense", config.hidden_size, 1)
+
+    def call(self, hidden_states, training=None):
+        """Maps `hidden_states` (B, S, H) to float32 logits (B, S)."""
+        activate = primitives.activation(self.config.hidden_act, training)
+        rows = primitives.as_rows(hidden_states)  # (B * S, H)
+        logits = self.dense(activate(self.transform(rows)))
+        return ops.cast(ops.reshape(logits, ops.shape(hidden_states)[:2]), "float32")
+
+
 class MaskedLMHead(primitives.BaseLayer):
     """The masked-LM head: dense H -> E, activation, layer norm, the transposed word table, a bias.
 

@@ -24,6 +24,7 @@ from albert_tf.losses.pretraining import (
     MaskedLM,
     Objective,
     PretrainingLoss,
+    ReplacedTokens,
     SentenceOrder,
 )
 from albert_tf.losses.taught import (
@@ -49,6 +50,7 @@ __all__ = [
     "Objective",
     "PretrainingLoss",
     "RegressionLoss",
+    "ReplacedTokens",
     "SentenceOrder",
     "SpanLoss",
     "TaughtClassificationLoss",

@@ -101,6 +101,39 @@ class SentenceOrder(Objective):
         return means["sentence_order_loss"].total / weights["sequences"]
 
 
+class ReplacedTokens(Objective):
+    """Cross-entropy, for each token, of whether it was replaced (Clark et al. 2020, section 2).
+
+    It reads `replaced_token_logits` (B, S) and `is_replaced` bool (B, S) of `ElectraPretrainer`. Padding
+    does not count.
+    """
+
+    NAME = "replaced_token"
+
+    def metrics(self, batch: Batch, outputs: Mapping[str, tf.Tensor]) -> dict[str, Mean]:
+        """Returns loss and accuracy over the tokens, and precision and recall of the replaced ones."""
+        logits = outputs["replaced_token_logits"]
+        is_token = tf.cast(batch["input_mask"], tf.float32)
+        targets = tf.cast(outputs["is_replaced"], tf.float32)
+        found = tf.cast(logits > 0, tf.float32)
+        losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=targets, logits=logits)
+
+        def count(values: tf.Tensor) -> tf.Tensor:
+            return tf.reduce_sum(values * is_token)
+
+        tokens, both = count(tf.ones_like(logits)), count(found * targets)
+        return {
+            "replaced_token_loss": Mean(count(losses), tokens),
+            "replaced_token_accuracy": Mean(count(tf.cast(found == targets, tf.float32)), tokens),
+            "replaced_token_precision": Mean(both, count(found)),
+            "replaced_token_recall": Mean(both, count(targets)),
+        }
+
+    def total(self, means: Mapping[str, Mean], weights: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """Returns the mean over the tokens."""
+        return means["replaced_token_loss"].total / weights["tokens"]
+
+
 class PretrainingLoss:
     """The weighted sum of the losses of objectives; by default those of ALBERT, which count alike.
 
@@ -126,7 +159,7 @@ class PretrainingLoss:
         return functools.reduce(operator.add, shares)
 
     def metrics(self, batch: Batch, outputs: Mapping[str, tf.Tensor]) -> dict[str, Mean]:
-        """Returns the means of all objectives, given the outputs of `AlbertPretrainer`."""
+        """Returns the means of all objectives, given the outputs of the model."""
         means: dict[str, Mean] = {}
         for objective in self._objectives:
             means |= objective.metrics(batch, outputs)

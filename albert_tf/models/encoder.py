@@ -14,6 +14,7 @@ from albert_tf.errors import InputError
 from albert_tf.layers.block import EncoderLayer, FeedForward, SelfAttention, Unpadding, bias_of_mask
 from albert_tf.layers.embedding import FactorizedEmbedding
 from albert_tf.layers.heads import Pooler
+from albert_tf.layers.primitives import BaseLayer
 from albert_tf.models.base_model import BaseModel
 from albert_tf.models.inputs import Input
 
@@ -93,9 +94,7 @@ class AlbertEncoder(BaseModel):
         self.trained_num_hidden_layers = tuple(trained_num_hidden_layers)
 
         # Layers
-        self.embedding = FactorizedEmbedding(
-            use_one_hot=use_one_hot_embeddings, **self._arguments_of("embedding")
-        )
+        self.embedding = self._make_embedding()
         self.blocks, self.block_order = self._make_blocks()
         # `tf.train.Checkpoint` does not look into lists.
         for block in self.blocks:
@@ -110,6 +109,12 @@ class AlbertEncoder(BaseModel):
     def from_encoder_config(cls, config: AlbertConfig, **kwargs) -> Self:
         """Makes the encoder."""
         return cls(config, **kwargs)
+
+    def _make_embedding(self) -> BaseLayer:
+        """Returns the embedding, a `FactorizedEmbedding` or a layer with its `call`."""
+        return FactorizedEmbedding(
+            use_one_hot=self.use_one_hot_embeddings, **self._arguments_of("embedding")
+        )
 
     def _make_blocks(self) -> tuple[list[EncoderLayer], list[int]]:
         """Returns the distinct blocks, and the index of the block of each application, in order.

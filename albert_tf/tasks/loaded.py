@@ -322,6 +322,6 @@ class Loaded:
         """
         if not isinstance(self.model, AlbertPretrainer):
             raise InputError(
-                "fill_mask: expected a pre-trained model; this one has no masked-LM head"
+                "fill_mask: expected a model that predicts masked pieces; this one has no masked-LM head"
             )
         return fill_mask(self.model, self.tokenizer, text, top_k)

@@ -101,6 +101,7 @@ class PretrainingOptions(ObjectiveOptions, TrainingOptions, MaskingConfig):
 
     def __post_init__(self):
         super().__post_init__()
+        self.check_objective()
         Bounds(least=1, most=self.max_seq_length or MAX_LENGTH).check("ngram", self.ngram)
         steps = self.num_train_steps or self.recipe_values.num_train_steps
         Bounds(least=1, most=steps).check("decay_steps", self.decay_steps)

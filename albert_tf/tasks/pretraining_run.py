@@ -37,6 +37,7 @@ from albert_tf.tasks.output_folder import (
 )
 from albert_tf.tasks.paths import check_addresses
 from albert_tf.tasks.pretraining_objectives import (
+    TOKEN_OBJECTIVES,
     ObjectiveOptions,
     make_objectives,
     make_pretrainer,
@@ -287,6 +288,7 @@ def _train(
             num_train_steps=resolved(options.num_train_steps),
             best_metric="loss",
             higher_is_better=False,
+            keeps_last=TOKEN_OBJECTIVES[options.objective].keeps_last,
         )
         training.train(trainer, plan, batches_from, evaluate, callback=check)
     if trainer.is_chief and (
