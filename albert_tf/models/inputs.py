@@ -3,8 +3,9 @@
 Of a batch a model sees the features that its `INPUTS` names; the others are labels, which the loss reads.
 A label is among the inputs, too, if a model computes with it. So the end of an answer depends on the true
 start in training, and a model that replaces masked pieces by its own guesses needs the mask of the
-predictions. Such an input is neither required nor exported, because texts to answer do not have it. All
-inputs are integers: Keras casts a mask of floats, such as `masked_lm_weights`.
+predictions. Such an input is not exported, because texts to answer do not have it, and only a model that
+answers none requires it. All inputs are integers: Keras casts a mask of floats, such as
+`masked_lm_weights`.
 """
 
 from collections.abc import Mapping
@@ -56,7 +57,7 @@ class Input(NamedTuple):
     Attributes:
         axes: a letter per axis, T for the tokens of a batch.
         required: whether every call has it.
-        exported: whether an exported model has it; a label is neither required nor exported.
+        exported: whether an exported model has it; a label is not exported.
     """
 
     axes: str

@@ -41,8 +41,13 @@ def _make_electra(
 ) -> "BaseModel":
     from albert_tf.models.electra import ElectraPretrainer
 
-    sizes = options.generator_hidden_size, options.generator_layers
-    return ElectraPretrainer(encoder, options.has_sentences, *sizes, **arguments)
+    return ElectraPretrainer(
+        encoder,
+        options.has_sentences,
+        generator_hidden_size=options.generator_hidden_size,
+        generator_layers=options.generator_layers,
+        **arguments,
+    )
 
 
 def _electra_objectives(options: "ObjectiveOptions") -> "list[Objective]":
