@@ -94,6 +94,13 @@ def test_weights_of_objectives_count_in_the_loss_only(batch, outputs):
     np.testing.assert_allclose(batch_loss(loss, batch, outputs), total, rtol=1e-6)
 
 
+def test_perplexity_of_a_diverging_run_is_a_number_that_reports_can_hold():
+    # TensorBoard's are float32; in metrics.jsonl an infinite one would be no JSON.
+    for loss in (88.0, 1e5):
+        perplexity = PretrainingLoss([MaskedLM()]).derive({"masked_lm_loss": loss})["perplexity"]
+        assert 1e38 < perplexity < np.finfo(np.float32).max
+
+
 class ReplacedTokens(Objective):
     """Cross-entropy of which predictions are right, given `replaced_logits` (B, M)."""
 
