@@ -184,3 +184,11 @@ def test_another_objective_cannot_resume(trained):
         ((name, value),) = changes.items()
         with refused(rf"holds the checkpoints of a run with {name} .*; --{name} says {value}$"):
             run(dataclasses.replace(options, **changes))
+
+
+@pytest.mark.slow
+def test_updates_compile_with_xla(data, tmp_path):
+    changes = {"num_train_steps": 4, "save_checkpoints_steps": 2, "steps_per_loop": 2}
+    metrics = run(make_electra_options(data, tmp_path, jit_compile=True, **changes))
+    assert metrics["replaced_token_loss"] < np.log(2)
+    assert metrics["masked_lm_loss"] < np.log(100)
