@@ -40,7 +40,7 @@ class TaughtKind(Kind):
     @classmethod
     @abc.abstractmethod
     def split_labelled(cls, source: Any) -> tuple[Any, Table | None]:
-        """Splits what `open` returns into rows with a label and rows without; None if there are none."""
+        """Splits what `open` returns into rows with a label and rows without; an empty part is None."""
 
     @abc.abstractmethod
     def read_unlabelled(self, source: Any) -> list[Any]:

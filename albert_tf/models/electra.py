@@ -28,7 +28,7 @@ class ElectraPretrainer(EncoderWithHeads):
     """Finds the pieces that a generator has replaced and, with a sentence head, the order of segments.
 
     The generator is an `AlbertPretrainer` of its own, smaller layers, whose embedding is the encoder's
-    (section 3.2). What it draws has no gradient.
+    (section 3.2). The pieces that it draws have no gradient.
 
     Args:
         encoder: the encoder to pre-train; a sentence head needs its pooler.

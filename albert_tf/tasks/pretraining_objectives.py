@@ -1,6 +1,6 @@
 """What a pre-training learns: its options, its model with the heads, and the weighted objectives.
 
-What is learnt of the tokens is a row of `TOKEN_OBJECTIVES`, with an `albert_tf.losses.Objective` for each
+An objective of the tokens is a row of `TOKEN_OBJECTIVES`, with an `albert_tf.losses.Objective` for each
 loss and, if they need other heads, a model class of its own. A batch has the features of
 `albert_tf.data.records.pretraining_record`. Of these the model sees those that its `INPUTS` names, labels
 among them; the objectives read the whole batch.
@@ -72,9 +72,9 @@ TOKEN_OBJECTIVES: Mapping[ObjectiveName, TokenObjective] = {
     "masked_lm": TokenObjective(
         "predict the masked pieces", _make_masked_lm, _masked_lm_objectives
     ),
-    # The better the generator, the harder it is to find what it has replaced.
+    # The better the generator, the harder are its pieces to find.
     "electra": TokenObjective(
-        "find the pieces that a small masked LM, trained beside it, has replaced",
+        "find the pieces that a small masked LM, which is trained together with it, has replaced",
         _make_electra,
         _electra_objectives,
         options=("generator_hidden_size", "generator_layers", "replaced_token_weight"),

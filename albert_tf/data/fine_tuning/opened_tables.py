@@ -73,7 +73,7 @@ def open_unlabelled(source: Any) -> tuple[Table, Columns]:
 
 
 def split_labelled(table: Table, columns: Sequence[str]) -> tuple[Table | None, Table | None]:
-    """Returns the rows with a label and those without one; None if there are none.
+    """Returns the rows with a label and the rows without one, or None for either if it is empty.
 
     A row has one if a cell of these columns is not empty. An empty list is a set of labels without any.
     """

@@ -102,7 +102,7 @@ def read_tagged(
 
 
 def split_tagged(source: Any) -> tuple[Any, Table | None]:
-    """Splits a source into texts with spans or tags and texts without; None if there are none."""
+    """Splits a source into texts with spans or tags and texts without; an empty part is None."""
     if is_conll(source):
         return source, None
     table = open_table(source, "test")

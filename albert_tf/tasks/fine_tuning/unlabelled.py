@@ -41,7 +41,7 @@ def _is_taught(kind: type[Kind]) -> bool:
 def split_labelled(options: FineTuningOptions, source: Any) -> tuple[Any, Table | None]:
     """Splits a training set into rows with a label and rows without one, and says how many these are.
 
-    Each is None if there are none. Only a training with a teacher may have rows without a label.
+    An empty part is None. Only a training with a teacher may have rows without a label.
     """
     if options.teacher is None or source is None:
         return source, None
