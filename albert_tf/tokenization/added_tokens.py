@@ -25,9 +25,9 @@ class AddedTokens:
     Attributes:
         raw: those that are cut out of the text as it is, and their ids.
         normalized: those that are cut out of normalised text, as they are there, and their ids.
-        num_spelled: how many pieces, from the first one on, words may be split into, too: all but added
-            tokens at the end. A token in the midst is a piece like others where it is not cut out: `the`,
-            cut out of text as it is, is a piece of `The`.
+        num_spelled: how many pieces, in the order of their ids, words may also be split into: all but
+            added tokens at the end. A token in the midst is a piece like others where it is not cut out:
+            `the`, cut out of text as it is, is a piece of `The`.
 
     Raises:
         InputError: a token cannot be found in a text, or two are alike there.

@@ -24,8 +24,8 @@ class Tokenizer(abc.ABC):
     Attributes:
         file_name: name of a copy of the vocabulary.
         vocabulary_file: the file that the vocabulary was read from.
-        vocabulary: content of that file as it was read, of WordPiece with notes of the added tokens that
-            files beside it name.
+        vocabulary: content of that file as it was read, of WordPiece with notes of the added tokens in
+            the other files of its folder.
         vocabulary_sha256: its hexadecimal SHA-256. Vocabularies with equal sums and equal `lower_case`
             give equal ids.
         lower_case: whether text is lower-cased before it is split.

@@ -51,7 +51,7 @@ class Table:
     def read(cls, source: Any, name: str = "data", names: ColumnNames | None = None) -> "Table":
         """Reads a path, a pandas DataFrame, a `datasets.Dataset`, or a sequence of mappings.
 
-        Messages call a source in memory `name`. Layouts of other tools are read. A table stays as it is.
+        Messages call a source in memory `name`. Layouts of other tools are read. A table is returned.
         """
         if isinstance(source, Table):
             return source
