@@ -54,9 +54,10 @@ def predict(
     batches, order = evaluation_batches(unlabelled, batch_size, fixed_length)
     batch_rows = (order[first : first + batch_size] for first in range(0, len(order), batch_size))
 
-    def output_parts() -> Iterator[Any]:
-        for part in evaluator.predict_batches(batches):
-            report(len(tf.nest.flatten(part)[0]))
-            yield part
+    def outputs_of_rows() -> Iterator[tuple[np.ndarray, Any]]:
+        parts = evaluator.predict_batches(batches)
+        for rows, part in zip(batch_rows, parts, strict=True):
+            report(len(rows))
+            yield rows, part
 
-    return kind.decode(examples, features, zip(batch_rows, output_parts(), strict=True))
+    return kind.decode(examples, features, outputs_of_rows())
