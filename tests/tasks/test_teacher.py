@@ -420,6 +420,22 @@ def test_a_student_of_several_poolings(width, data, embedders, texts, tmp_path):
 
 
 @pytest.mark.usefixtures("eagerly")
+def test_the_map_to_the_teachers_width_begins_with_a_regression(data, embedders, texts, tmp_path):
+    values = {"teacher": str(embedders[24]), "unlabeled_file": texts, "num_train_steps": 1}
+    run(embedding_options(data, tmp_path / "out", **values, init_checkpoint=str(embedders[48])))
+    (line, *_) = read_reports(str(tmp_path / "out"))
+    assert line["teacher_loss"] < 0.3  # of a map that begins at random, above 0.8
+
+
+@pytest.mark.parametrize("count", [3, 300])
+def test_progress_counts_pairs_once(count, embedders):
+    model = albert_tf.load(embedders[24]).make_embedder()
+    reported = []
+    model.run(model.kind.make_examples(["a cat"] * count, ["an oak"] * count), reported.append)
+    assert sum(reported) == count
+
+
+@pytest.mark.usefixtures("eagerly")
 def test_options_of_labels_are_refused_without_labels(data, teacher, embedders, texts, tmp_path):
     few = write_table(tmp_path / "few.tsv", ["text"], [["a cat"], ["an oak"]])
     of_classes = {"class_weights": "balanced", "label_smoothing": 0.1, "teacher_weight": 0.9}

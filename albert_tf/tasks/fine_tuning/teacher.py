@@ -21,17 +21,25 @@ from albert_tf.checkpoints.stored_model import StoredModel
 from albert_tf.errors import InputError, name_place
 from albert_tf.kinds import Embedding, Kind
 from albert_tf.kinds.taught import NOT_FINITE, TaughtKind
+from albert_tf.kinds.taught_embeddings import of_length_one
+from albert_tf.losses import TARGETS
+from albert_tf.models.taught_embedder import TaughtEmbedder
 from albert_tf.progress import SECONDS_WITHOUT_PROGRESS, Progress
 from albert_tf.sources import find_model, is_path
 from albert_tf.tasks.fine_tuning.data import RunData
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
-from albert_tf.tasks.fine_tuning.predictions import ExampleSet
+from albert_tf.tasks.fine_tuning.predictions import ExampleSet, predict_sets
 from albert_tf.tasks.loaded import Loaded
 from albert_tf.tasks.loading import load
 from albert_tf.tasks.noted_options import note
+from albert_tf.training import Trainer
 
 # Below the output folder: the answers, and the note.
 _ANSWERS, _NOTE = "teacher/answers.npy", "teacher/note.json"
+
+# Rows of the training set that the map to the teacher's embeddings begins with: more are hardly better,
+# see docs/measurements.md.
+_PROJECTED_ROWS = 4096
 
 
 class Teacher:
@@ -180,6 +188,21 @@ def compare_with_teacher(
         if name in metrics:
             print(f"teacher {noted['teacher']}, {name} on the same rows: {metrics[name]:.4f}")
     return {"teacher": {"name": noted["teacher"], "sha256": noted["sha256"], **metrics}}
+
+
+def fit_projection(options: FineTuningOptions, data: RunData, trainer: Trainer) -> None:
+    """Begins the map from embeddings to the teacher's, if the model that is trained has one."""
+    if not isinstance(trainer.model, TaughtEmbedder):
+        return
+    (train,) = data.sets["train"]
+    count = len(train.examples)
+    rows = np.linspace(0, count - 1, min(count, _PROJECTED_ROWS)).astype(int)
+    examples = [train.examples[row] for row in rows]
+    part = ExampleSet("", examples, data.kind.encode(examples, data.tokenizer))
+    (embeddings,) = predict_sets(data.kind, sets=[part], evaluator=trainer, options=options)
+    targets = train.features.labels[TARGETS][rows]
+    own, theirs = (np.reshape(x, (-1, x.shape[-1])) for x in (of_length_one(embeddings), targets))
+    trainer.model.fit_projection(own, theirs)
 
 
 def _check_texts(examples: Sequence[Any]) -> None:

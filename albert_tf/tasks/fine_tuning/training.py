@@ -22,6 +22,7 @@ from albert_tf.tasks.fine_tuning.data import RunData
 from albert_tf.tasks.fine_tuning.model import make_evaluator
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.predictions import measure_sets, predict_sets
+from albert_tf.tasks.fine_tuning.teacher import fit_projection
 from albert_tf.tasks.fine_tuning.trained_rows import TrainedRows
 from albert_tf.tasks.noted_options import note_options
 from albert_tf.tasks.output_folder import start_or_resume
@@ -119,6 +120,8 @@ class FineTuning:
                 rows.write(options.output_dir)
             for variable, value in drawn:
                 variable.assign(value)
+            if not self._stored:
+                fit_projection(options, data, trainer)
             if options.export_dir:
                 # Otherwise hours of training could end at a folder that cannot be made.
                 files.make_directory(options.export_dir)
