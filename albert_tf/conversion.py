@@ -25,7 +25,7 @@ from albert_tf.checkpoints.tensors import (
     variables_by_path,
     write_checkpoint,
 )
-from albert_tf.config import AlbertConfig
+from albert_tf.config import AlbertConfig, Sharing
 from albert_tf.errors import InputError, name_place
 from albert_tf.model_folder import (
     MODULES_FILE,
@@ -59,6 +59,13 @@ _PROBLEM_TYPES: Mapping[str, hugging_face.ProblemType | None] = {
     "regression": "regression",
     "multi_label": "multi_label_classification",
     **dict.fromkeys(("embedding", "multiple_choice", "question_answering", "token_classification")),
+}
+# What the layers of a model have in common, on its card.
+_SHARED: Mapping[Sharing, str] = {
+    "all": ", whose weights they share",
+    "attention": ", whose attention they share",
+    "ffn": ", whose feed-forward part they share",
+    "none": "",
 }
 _DROPOUT_MODELS = AlbertClassifier | AlbertMultipleChoice | AlbertTokenClassifier
 # All models that checkpoints hold, by the names in `albert_tf.checkpoints.heads`.
@@ -257,15 +264,17 @@ def _model_card(
     if is_embedder:
         metadata = ["library_name: sentence-transformers", "pipeline_tag: sentence-similarity"]
     readers = "`albert_tf.load`" + (" and `transformers.AutoModel` read" if is_theirs else " reads")
-    sharing = "" if config["model_type"] == "bert" else ", whose weights they share"
+    # The generator and the heads of ELECTRA are no part of what is described.
+    described = model.encoder if isinstance(model, ElectraPretrainer) else model
     size = (
-        f"{config['num_hidden_layers']} layers of width {config['hidden_size']}{sharing}; "
-        f"{model.count_params():,} parameters, stored in {dtype}; {config['vocab_size']:,} pieces; "
+        f"{config['num_hidden_layers']} layers of width {config['hidden_size']}"
+        f"{_SHARED[_encoder_of(model).config.sharing]}; "
+        f"{described.count_params():,} parameters, stored in {dtype}; {config['vocab_size']:,} pieces; "
         f"{config['max_position_embeddings']} positions."
     )
-    described = "\n".join(metadata)
+    lines = "\n".join(metadata)
     return f"""---
-{described}
+{lines}
 tags:
 - {config["model_type"]}
 ---

@@ -74,10 +74,12 @@ class ElectraPretrainer(EncoderWithHeads):
     def _make_generator(self) -> AlbertPretrainer:
         config = generator_config(self.config, self.generator_hidden_size, self.generator_layers)
         arguments = {"name": "generator", "dtype": self.dtype_policy}
+        steps = {name: getattr(self.encoder, name) for name in ("remat", "flash_attention")}
         # As a part of this model, so that folders do not take its variables for those of an encoder.
         with keras.name_scope(self.name):
+            seed = self._seeds.getrandbits(31)
             encoder = _GeneratorEncoder(
-                config, self.encoder.embedding, seed=self._seeds.getrandbits(31), **arguments
+                config, self.encoder.embedding, seed=seed, **steps, **arguments
             )
             seed = self._seeds.getrandbits(31)
             return AlbertPretrainer(encoder, sentence_head=False, seed=seed, **arguments)
@@ -110,6 +112,8 @@ class ElectraPretrainer(EncoderWithHeads):
         )
         ids = ops.cast(inputs["input_ids"], "int32")
         originals = ops.cast(inputs["masked_lm_ids"], "int32")
+        # Of logits that are not finite TensorFlow draws V on CPUs; such an update is skipped.
+        drawn = ops.minimum(drawn, self.config.vocab_size - 1)
         drawn = ops.reshape(drawn, ops.shape(originals))
         replaced_ids, original_ids = (_put(pieces, ids, inputs) for pieces in (drawn, originals))
         encoded = self.encoder(

@@ -78,6 +78,21 @@ def test_pieces_are_drawn_by_their_probabilities_anew_in_training_alone(batch):
     np.testing.assert_array_equal(*evaluated)
 
 
+def test_a_loss_that_is_not_finite_reaches_the_trainer(batch):
+    # Which skips the update; TensorFlow draws a piece beyond the vocabulary on CPUs.
+    model = make_model()
+    model.generator.masked_lm_head.output_bias.assign(np.full(97, np.nan))
+    outputs = model(batch, training=True)
+    assert np.isnan(batch_loss(PretrainingLoss([MaskedLM(), ReplacedTokens()]), batch, outputs))
+
+
+def test_the_generator_recomputes_activations_as_the_encoder_does(batch):
+    encoder = AlbertEncoder(tiny_config(num_hidden_layers=2), remat=True, seed=1)
+    model = ElectraPretrainer(encoder, seed=2)
+    assert model.generator.encoder.remat
+    np.testing.assert_array_equal(*(x(batch)["masked_lm_logits"] for x in (model, make_model())))
+
+
 def test_loss_and_metrics_are_those_of_each_token(batch):
     outputs = {**make_model()(batch)}
     logits, targets = np.random.default_rng(2).normal(size=(2, 8, 11)).astype(np.float32)

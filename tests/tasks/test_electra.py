@@ -80,7 +80,7 @@ def test_both_models_learn_and_the_metrics_are_reported(trained):
     assert first["replaced_token_loss"] == pytest.approx(np.log(2), abs=0.2)
     assert metrics["masked_lm_loss"] < np.log(10) - 0.2
     assert metrics["replaced_token_loss"] < 0.3
-    assert metrics["replaced_token_precision"] > 0.8
+    assert metrics["replaced_token_precision"] > 0.7
     losses = (metrics[f"{name}_loss"] for name in ("masked_lm", "sentence_order"))
     expected = sum(losses) + 50 * metrics["replaced_token_loss"]
     assert metrics["loss"] == pytest.approx(expected)
@@ -100,6 +100,8 @@ def test_the_folder_is_that_of_an_encoder(trained):
         "^fill_mask: expected a model that predicts masked pieces; this one has no masked"
     ):
         loaded.fill_mask("word1 [MASK]")
+    count = loaded.model.count_params()
+    assert f"; {count:,} parameters, stored in float32" in (best / "README.md").read_text()
     # Fine-tuning starts from the detector's layers.
     with pytest.warns(UserWarning, match="has no albert_classifier/head"):
         classifier = AlbertClassifier.from_preset(options.output_dir, num_classes=2)
