@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from albert_tf.errors import InputError
-from albert_tf.known_files import FILES, Row, Rows
+from albert_tf.known_files import FILES, Rows
 
 _SHOWN_CHARACTERS = 60
 
@@ -36,8 +36,8 @@ def account_for(values: Any, rows: Rows, place: str = "") -> Mapping[str, Any]:
         if row is None:
             raise InputError(
                 f"{place}key {shown(key)} is {shown(value)}, and not known: it may change what the model "
-                f"computes; expected only the keys that {Row.__module__} lists; remove it if it has no "
-                "effect"
+                "computes; expected only those of albert_tf/known_files.py and known_modules.py; remove "
+                "it if it has no effect"
             )
         check_value(key, value, row.accepted, place)
     return values

@@ -50,7 +50,7 @@ DENSE: Rows = {
 }
 LAYER_NORM: Rows = rows("read by `kinds.embedder_layers`", "dimension")
 DROPOUT: Rows = rows("of the training", "dropout")
-# `config_sentence_transformers.json`.
+EMBEDDER_FILE = "config_sentence_transformers.json"
 EMBEDDER: Rows = {
     **rows("read by `kinds.sentence_transformers`", "default_prompt_name prompts"),
     **rows("embeddings keep their width", "truncate_dim", None),

@@ -25,11 +25,13 @@ from typing import Any, Final, Self
 from albert_tf import files, folders
 from albert_tf._version import __version__
 from albert_tf.errors import InputError
+from albert_tf.known_modules import EMBEDDER_FILE, TRANSFORMER_FILES
 
 CONFIG_FILE = "config.json"
 MODULES_FILE = (
     "modules.json"  # of sentence-transformers, see `albert_tf.kinds.sentence_transformers`
 )
+_MODULE_FILES = (MODULES_FILE, *TRANSFORMER_FILES, EMBEDDER_FILE)
 # The key with our values, and the model_type of models that Hugging Face does not have.
 OWN: Final = "albert_tf"
 # Keys of the config of pre-trained weights that say how to use them; conversions and further
@@ -144,13 +146,23 @@ class ModelFolder:
 
     def check_sum(self, path: str) -> str:
         """Returns the SHA-256 of a file in the folder, which has to be the one in the config."""
-        received, expected = files.sha256(path), self.stored_sum(os.path.basename(path))
+        name = os.path.relpath(path, self.path)
+        received, expected = files.sha256(path), self.stored_sum(name)
         if expected not in (None, received):
             raise InputError(
                 f"{path}: has the SHA-256 {received}; {CONFIG_FILE} next to it says {expected}: the "
                 "file is damaged or of another model"
             )
         return received
+
+    def check_modules(self) -> None:
+        """Checks the sums of the files that make it a folder of sentence-transformers.
+
+        The kind in the config has all that they say, so nothing else here reads them.
+        """
+        for name in self.own.get(_SHA256, {}):
+            if (os.path.dirname(name) or name in _MODULE_FILES) and self.holds(name):
+                self.check_sum(os.path.join(self.path, name))
 
 
 def _find_transformer(folder: ModelFolder) -> str | None:

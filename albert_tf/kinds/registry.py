@@ -48,6 +48,7 @@ def kind_in(folder: ModelFolder) -> Kind | None:
     if values is None:
         return None
     check_layout(values, {"kind": str}, place)
+    folder.check_modules()
     with name_place(place):
         kind = find_kind(values["kind"])
         known = [field.name for field in dataclasses.fields(kind)]

@@ -15,6 +15,7 @@ from albert_tf.kinds.kind import Kind
 from albert_tf.known_modules import (
     DROPOUT,
     EMBEDDER,
+    EMBEDDER_FILE,
     MODULE,
     NORMALIZE,
     POOLING,
@@ -26,7 +27,6 @@ from albert_tf.options import check_layout
 from albert_tf.options.kinds import Pooling, PoolingName, pooling_names
 from albert_tf.tokenization.tokenizer_settings import TOKENIZER_CONFIG_FILE, read_object
 
-_EMBEDDER_FILE = "config_sentence_transformers.json"
 # The modules that begin, that may follow in any number, and that may end. Dropout is of the training.
 _FIRST, _OPTIONAL, _LAST = ("Transformer", "Pooling"), (*LAYERS, "Dropout"), "Normalize"
 _EXPECTED = f"{', '.join(_FIRST)}, then any of {', '.join(_OPTIONAL)}, and if wanted {_LAST}"
@@ -105,7 +105,7 @@ def named_modules(folder: ModelFolder) -> list[tuple[str, str]]:
 
 def _read_prompts(folder: ModelFolder) -> dict[str, Any]:
     """Returns the prompts, and the one that is put before each text by default."""
-    values, path = read_object(folder, _EMBEDDER_FILE), os.path.join(folder.path, _EMBEDDER_FILE)
+    values, path = read_object(folder, EMBEDDER_FILE), os.path.join(folder.path, EMBEDDER_FILE)
     account_for(values, EMBEDDER, path)
     prompts, name = values.get("prompts") or {}, values.get("default_prompt_name")
     check_layout(prompts, {}, path, "prompts")
@@ -116,6 +116,11 @@ def _read_prompts(folder: ModelFolder) -> dict[str, Any]:
             f"{', '.join(prompts) or 'the prompts, of which there are none'}"
         )
     return {"prompts": tuple(prompts.items()), "prompt": prompts.get(name, "")}
+
+
+def stored_similarity(folder: ModelFolder) -> str:
+    """Returns how the library compares the embeddings of a folder."""
+    return read_object(folder, EMBEDDER_FILE).get("similarity_fn_name") or "cosine"
 
 
 def _read_length(folder: ModelFolder, lower_case: bool) -> int | None:
@@ -168,7 +173,10 @@ def _read_pooling(path: str, has_prompts: bool) -> Pooling:
 
 
 def module_files(
-    kind: Kind | None, config: AlbertConfig, layers: Sequence[tuple[str, str]] = ()
+    kind: Kind | None,
+    config: AlbertConfig,
+    layers: Sequence[tuple[str, str]] = (),
+    similarity: str = "cosine",
 ) -> dict[str, bytes]:
     """Returns the files that make an embedder of a folder of Hugging Face's, name -> content.
 
@@ -180,15 +188,16 @@ def module_files(
         config: the encoder's.
         layers: names of the classes and folders of its modules, as `named_modules` returns them, of which
             those with weights are copied.
+        similarity: how the library compares embeddings, unless it is asked otherwise.
     """
     if not isinstance(kind, Embedding) or not has_equivalent(config):
         return {}
     contents: dict[str, Any] = {
         TRANSFORMER_FILES[0]: {"max_seq_length": kind.max_seq_length, "do_lower_case": False},
-        _EMBEDDER_FILE: {
+        EMBEDDER_FILE: {
             "prompts": dict(kind.prompts),
             "default_prompt_name": kind.prompt_name,
-            "similarity_fn_name": "cosine",
+            "similarity_fn_name": similarity,
         },
     }
     old_names = {ours: theirs for theirs, ours in _OLD_POOLINGS.items()}

@@ -16,7 +16,12 @@ from albert_tf.kinds.multi_label import MultiLabel
 from albert_tf.kinds.question_answering import QuestionAnswering
 from albert_tf.kinds.registry import kind_in
 from albert_tf.kinds.regression import Regression
-from albert_tf.kinds.sentence_transformers import module_files, named_modules, read_modules
+from albert_tf.kinds.sentence_transformers import (
+    module_files,
+    named_modules,
+    read_modules,
+    stored_similarity,
+)
 from albert_tf.kinds.token_classification import TokenClassification
 from albert_tf.layers.pooling import pooled_width
 from albert_tf.model_folder import MODULES_FILE, ModelFolder
@@ -126,7 +131,9 @@ def stored_module_files(
         return {}
     try:
         kind = kind or head_kind(stored, config, lower_case)
-        return module_files(kind, config, layers=named_modules(folder))
+        return module_files(
+            kind, config, layers=named_modules(folder), similarity=stored_similarity(folder)
+        )
     except InputError as error:
         warn(f"no {MODULES_FILE}: {error}")
         return {}

@@ -57,7 +57,7 @@ def add_init_model(values: Resolution[Any], stored: StoredRun | None) -> None:
     if resumed:
         values.add("folder", found, origins=resumed.options.get(SOURCES, {}))
     else:
-        values.replace("init_checkpoint", model.path)
+        values.replace("init_checkpoint", model.modules or model.path)
         values.add("model", found)
 
 

@@ -16,7 +16,7 @@ from albert_tf.tasks.conversion import ConversionOptions
 from albert_tf.tasks.conversion import run as convert
 from albert_tf.tasks.fine_tuning.run import run
 from albert_tf.tokenization.hugging_face_tokenizer import tokenizer_files
-from tests.helpers import change_json, contents_of, tiny_config
+from tests.helpers import change_json, contents_of, refused, tiny_config
 from tests.kinds.samples import SAMPLES
 from tests.tasks.animals import make_options, write_table
 
@@ -133,6 +133,24 @@ def test_modules_that_are_not_ours_are_not_converted(with_heads, tmp_path, capsy
     assert "warning: no modules.json: " in capsys.readouterr().err
 
 
+def test_a_conversion_keeps_how_the_library_compares(with_heads, tmp_path):
+    folder = of_others(with_heads, tmp_path / "model")
+    change_json(folder / "config_sentence_transformers.json", similarity_fn_name="dot")
+    asked = {"init_checkpoint": str(folder), "output_checkpoint": str(tmp_path / "converted")}
+    convert(ConversionOptions(**asked, to="hugging_face"))
+    content = (tmp_path / "converted" / "config_sentence_transformers.json").read_text()
+    assert json.loads(content)["similarity_fn_name"] == "dot"
+
+
+@pytest.mark.parametrize("name", ["1_Pooling/config.json", "config_sentence_transformers.json"])
+def test_modules_of_a_trained_folder_that_were_changed_are_refused(trained, name, tmp_path):
+    # The library would read them, and the kind in the config says something else.
+    shutil.copytree(trained, tmp_path / "model")
+    change_json(tmp_path / "model" / name, changed=True)
+    with refused(rf"^.*model/{name}: has the SHA-256 .*: the file is damaged or of another model$"):
+        albert_tf.load(tmp_path / "model")
+
+
 def test_sentence_transformers_gives_the_same_vectors(folder):
     library = pytest.importorskip("sentence_transformers", reason="needs the group parity")
     theirs = library.SentenceTransformer(str(folder), device="cpu")
@@ -160,6 +178,14 @@ def test_a_training_takes_up_the_pooling_of_its_embedder(
         run(options)
         return options, capsys.readouterr()
 
+    inner = of_others(trained, tmp_path / "old" / "0_Transformer")
+    for name in ("1_Pooling", "2_Normalize", "modules.json"):
+        shutil.move(inner / name, inner.parent / name)
+    modules = json.loads((inner.parent / "modules.json").read_text())
+    modules[0]["path"] = inner.name
+    (inner.parent / "modules.json").write_text(json.dumps(modules))
+    _, (said, _) = train(inner.parent, "of-old-layout")
+    assert "--pooling=max (that of --init_checkpoint)" in said
     options, (said, warned) = train(trained, "out")
     assert "--pooling=max (that of --init_checkpoint)" in said
     assert "does not use" not in warned

@@ -10,18 +10,19 @@ import numpy as np
 import pytest
 
 import albert_tf
-from albert_tf import files
+from albert_tf import files, folders
 from albert_tf.checkpoints.safetensors_files import read_tensors, write_tensors
 from albert_tf.conversion import save_model
 from albert_tf.data.fine_tuning.column_names import ColumnNames
-from albert_tf.kinds import TokenClassification
+from albert_tf.kinds import Embedding, TokenClassification
 from albert_tf.kinds.kind import open_source
+from albert_tf.kinds.sentence_transformers import module_files
 from albert_tf.model_folder import list_states, read_own, replace_own
 from albert_tf.models import AlbertEncoder
 from albert_tf.tasks.fine_tuning.options import FineTuningOptions
 from albert_tf.tasks.fine_tuning.run import run
 from albert_tf.training.reports import read_reports
-from tests.helpers import refused, tiny_config
+from tests.helpers import change_json, contents_of, refused, tiny_config
 from tests.tasks import names
 from tests.tasks.animals import (
     NO_FILES,
@@ -404,7 +405,7 @@ def test_embeddings_of_texts_and_pairs(width, data, embedders, texts, tmp_path, 
         assert ("label_loss" in line) == parts
     pairs = {"train_file": str(tmp_path / "True.tsv"), "unlabeled_file": texts}
     with refused(
-        "^--unlabeled_file=.*texts.txt: has single texts; expected pairs of texts, as in the"
+        "^--unlabeled_file=.*texts.txt: is read as single texts; expected pairs of texts, as in the"
     ):
         run(embedding_options(data, tmp_path / "new", **taught, **pairs))
 
@@ -425,6 +426,64 @@ def test_the_map_to_the_teachers_width_begins_with_a_regression(data, embedders,
     run(embedding_options(data, tmp_path / "out", **values, init_checkpoint=str(embedders[48])))
     (line, *_) = read_reports(str(tmp_path / "out"))
     assert line["teacher_loss"] < 0.3  # of a map that begins at random, above 0.8
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_a_teacher_in_several_files(data, embedders, texts, tmp_path):
+    sharded, part = tmp_path / "sharded", "model-00001-of-00001.safetensors"
+    shutil.copytree(embedders[48], sharded)
+    change_json(sharded / "config.json", albert_tf=None)
+    (sharded / "model.safetensors").rename(sharded / part)
+    index = {"metadata": {}, "weight_map": dict.fromkeys(read_tensors(str(sharded / part)), part)}
+    (sharded / "model.safetensors.index.json").write_text(json.dumps(index))
+    values = {"teacher": str(sharded), "unlabeled_file": texts}
+    run(embedding_options(data, tmp_path / "out", **values))
+    assert len(answers_of(tmp_path / "out")) == len(pathlib.Path(texts).read_text().splitlines())
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_answers_are_those_of_all_files_of_the_teacher(data, embedders, texts, tmp_path):
+    other, out = tmp_path / "other", tmp_path / "out"
+    shutil.copytree(embedders[48], other)
+    change_json(other / "config.json", albert_tf=None)
+    options = embedding_options(data, out, teacher=str(other), unlabeled_file=texts)
+    for pooling in ("mean", "cls"):  # the second run begins anew, beside the answers of the first
+        kind = Embedding(pooling=pooling, max_seq_length=16)
+        for name, content in module_files(kind, tiny_config(hidden_size=48)).items():
+            (other / name).parent.mkdir(exist_ok=True)
+            (other / name).write_bytes(content)
+        run(options)
+        expected = albert_tf.load(other).embed(pathlib.Path(texts).read_text().splitlines())
+        np.testing.assert_allclose(answers_of(out)[:, 0], expected, atol=1e-6)
+        for name in ("state", "best"):
+            shutil.rmtree(out / name)
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_answers_are_kept_while_a_training_reads_them(data, embedders, texts, tmp_path):
+    out, values = tmp_path / "out", {"unlabeled_file": texts}
+    run(embedding_options(data, out, teacher=str(embedders[48]), **values))
+    before = contents_of(out / "teacher")
+    for name in ("state", "best"):
+        shutil.rmtree(out / name)
+    with folders.lock_folder(str(out)), refused("out: process .* is training in this folder"):
+        run(embedding_options(data, out, teacher=str(embedders[24]), **values))
+    assert contents_of(out / "teacher") == before
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_other_dev_rows_than_the_teacher_answered_are_named(data, embedders, tmp_path, capsys):
+    rows = [["a cat", "a dog", 1], ["a cat", "an oak", 0], ["a fern", "an oak", 1]]
+    dev, other = (
+        write_table(tmp_path / f"{number}.tsv", ["text_a", "text_b", "score"], rows[:number])
+        for number in (2, 3)
+    )
+    values = {"teacher": str(embedders[48]), "train_file": dev, "do_eval": True}
+    run(embedding_options(data, tmp_path / "out", dev_file=dev, **values))
+    assert "has not answered" not in capsys.readouterr().out
+    run(embedding_options(data, tmp_path / "out", dev_file=other, **values))
+    line = f"teacher {embedders[48].name}: has not answered these dev rows, so it is not compared\n"
+    assert line in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("count", [3, 300])

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf import files
+from albert_tf import files, folders
 from albert_tf.checkpoints.hugging_face_reader import WEIGHTS_FILE
 from albert_tf.checkpoints.stored_model import StoredModel
 from albert_tf.errors import InputError, name_place
@@ -86,6 +86,12 @@ class Teacher:
             "labels": list(kind.labels),
             "rows": _digest([example.texts for example in train.examples]),
         }
+        dev_sets = data.sets.get("dev", ())
+        if not self._begun:
+            expected |= {
+                "files": _files_sum(self._name),
+                "dev_rows": _digest_of_sets(dev_sets),
+            }
         targets = self._read(expected)
         if targets is None and self._begun:
             raise InputError(
@@ -94,7 +100,7 @@ class Teacher:
             )
         if targets is None:
             targets = self._answer(kind, train.examples)
-            self._write(targets, {**expected, **self._measure(kind, data.sets.get("dev", ()))})
+            self._write(targets, {**expected, "metrics": self._measure(kind, dev_sets)})
             del self._model  # its memory is needed for the training
         if all(example.label is None for example in train.examples):
             kind = kind.fit_targets(targets)
@@ -111,7 +117,7 @@ class Teacher:
         # A process that was killed may have left answers of another note.
         if not files.exists(path) or files.sha256(path) != noted["answers"]:
             return None
-        if not self._may_be(noted["sha256"]):
+        if self._begun and not self._may_be(noted["sha256"]):
             return None
         return np.load(io.BytesIO(files.read_bytes(path)), allow_pickle=False)
 
@@ -134,28 +140,30 @@ class Teacher:
         ) as progress:
             return model.run(examples, progress.update, features)
 
-    def _measure(self, kind: TaughtKind, sets: Sequence[ExampleSet]) -> dict[str, Any]:
-        """Returns the metrics on the dev sets, and what these are."""
+    def _measure(self, kind: TaughtKind, sets: Sequence[ExampleSet]) -> dict[str, float]:
+        """Returns the metrics on the dev sets."""
         metrics: dict[str, float] = {}
         for dataset in sets:
             predictions = self._run(dataset.examples)
             quality = kind.measure_teacher(self._model.kind, dataset.examples, predictions)
             known = quality.metrics.items()
             metrics |= {dataset.prefix + name: x for name, x in known if name in kind.reported}
-        return {"metrics": metrics, "dev_rows": _digest_of_sets(sets)}
+        return metrics
 
     def _write(self, targets: np.ndarray, noted: Mapping[str, Any]) -> None:
         content = io.BytesIO()
         np.save(content, targets)
         path = os.path.join(self._output_dir, _ANSWERS)
         files.make_directory(os.path.dirname(path))
-        files.write_bytes(path, content.getvalue())
-        noted = {**noted, "answers": files.sha256(path), "sha256": _weights_sum(self._name)}
-        files.write_json(os.path.join(self._output_dir, _NOTE), noted)
+        # A run that has just begun here may be learning from the answers of another teacher.
+        with folders.lock_folder(self._output_dir):
+            files.write_bytes(path, content.getvalue())
+            noted = {**noted, "answers": files.sha256(path), "sha256": _weights_sum(self._name)}
+            files.write_json(os.path.join(self._output_dir, _NOTE), noted)
 
     def _may_be(self, sha256: str) -> bool:
         """Returns whether the teacher has these weights, as far as that can be told without a network."""
-        if self._begun and not (is_path(self._name) and files.exists(self._name)):
+        if not (is_path(self._name) and files.exists(self._name)):
             return True
         return _weights_sum(self._name) == sha256
 
@@ -181,7 +189,10 @@ def compare_with_teacher(
     Returns `{"teacher": {"name": ..., "sha256": ..., metric: value}}`, or nothing.
     """
     noted = read_note(options.output_dir)
-    if not noted or noted["dev_rows"] != _digest_of_sets(sets):
+    if not noted:
+        return {}
+    if noted["dev_rows"] != _digest_of_sets(sets):
+        print(f"teacher {noted['teacher']}: has not answered these dev rows, so it is not compared")
         return {}
     metrics = noted["metrics"]
     for name in (dataset.prefix + kind.metrics[0] for dataset in sets):
@@ -228,9 +239,19 @@ def _digest(rows: Sequence[Any]) -> str:
 
 def _weights_sum(name: str) -> str:
     """Returns the SHA-256 of a model's weights or, where they are no single file, of all of its files."""
+    folder = StoredModel.find(name).folder
+    if folder.holds(WEIGHTS_FILE):
+        return files.sha256(os.path.join(folder.path, WEIGHTS_FILE))
+    return _files_sum(name)
+
+
+def _files_sum(name: str) -> str:
+    """Returns the SHA-256 of all files of a model, which say together what it answers."""
     stored = StoredModel.find(name)
-    if stored.folder.holds(WEIGHTS_FILE):
-        return files.sha256(os.path.join(stored.folder.path, WEIGHTS_FILE))
-    path = find_model(name)
-    paths = [path for below in ("*", "*/*", "*/*/*") for path in sorted(files.matches(path, below))]
-    return _digest([files.sha256(each) for each in paths if not files.is_folder(each)])
+    folder = (
+        find_model(name) if stored.config_file is None else stored.modules or stored.folder.path
+    )
+    paths = sorted(
+        os.path.join(parent, file) for parent, _, names in files.walk(folder) for file in names
+    )
+    return _digest([[os.path.relpath(path, folder), files.sha256(path)] for path in paths])

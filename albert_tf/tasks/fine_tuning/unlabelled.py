@@ -116,12 +116,12 @@ def join_examples(
         InputError: some are pairs of texts, and others are single texts.
     """
     if first and unlabelled and (first[0].text_b is None) != (unlabelled[0].text_b is None):
-        has, expected = "single texts", "pairs of texts"
+        has, expected = "is read as single texts", "pairs of texts"
         if first[0].text_b is None:
-            has, expected = expected, has
+            has, expected = "has pairs of texts", "single texts"
         flag = f"--unlabeled_file={options.unlabeled_file}"
         name = _IN_MEMORY if _IN_MEMORY in given else flag
-        raise InputError(f"{name}: has {has}; expected {expected}, as in the training set")
+        raise InputError(f"{name}: {has}; expected {expected}, as in the training set")
     return first + unlabelled
 
 
