@@ -340,4 +340,4 @@ def usable_examples(
 
 def gold_answers(examples: Sequence[SquadExample]) -> dict[str, list[str]]:
     """Returns the texts of the right answers by question id; empty if there is no answer."""
-    return {example.id: [answer.text for answer in example.answers] for example in examples}
+    return {example.id: [answer.text for answer in example.right_answers] for example in examples}

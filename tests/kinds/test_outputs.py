@@ -71,6 +71,26 @@ def test_answers_are_measured_by_their_rules(rules, f1):
     assert kind.measure(examples, found).metrics["f1"] == pytest.approx(f1)
 
 
+def test_a_question_without_an_answer_is_scored_as_it_is_learnt(capsys):
+    row = {"question": "who?", "context": "Ada wrote it.", "answer_text": "Ada", "answer_start": 0}
+    rows = [row | {"id": "plausible", "is_impossible": True}, row | {"id": "right"}]
+    kind = QuestionAnswering(version_2_with_negative=True, null_score_diff_threshold=0.0)
+    texts = {"plausible": "", "right": "Ada"}
+    found = RankedAnswers(
+        {name: [ScoredAnswer(text, 1, 0, 0)] for name, text in texts.items()},
+        dict.fromkeys(texts, 0.0),
+    )
+    for split in ("train", "dev"):
+        examples = kind.read(rows, split)
+        metrics = kind.measure(examples, found).metrics
+        assert (metrics["exact"], metrics["NoAns_total"], metrics["HasAns_total"]) == (100, 1, 1)
+        assert examples[0].found_answer is None
+        said = (
+            f"{split}: answers to questions that are marked is_impossible: 1, skipped (plausible)"
+        )
+        assert said in capsys.readouterr().err
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Doubtful(Classification):
     """Its probabilities are those of half of the logits."""

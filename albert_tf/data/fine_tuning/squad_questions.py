@@ -58,9 +58,14 @@ class SquadExample:
         return is_there and bool(answer.text.strip())
 
     @property
+    def right_answers(self) -> tuple[Answer, ...]:
+        """The answers that count; beside the mark that there is none, others are only plausible."""
+        return () if self.is_impossible else self.answers
+
+    @property
     def found_answer(self) -> Answer | None:
         """The first answer that is at its offset; the original trains on the only one."""
-        return next((answer for answer in self.answers if self.is_at_offset(answer)), None)
+        return next((answer for answer in self.right_answers if self.is_at_offset(answer)), None)
 
     @property
     def is_trainable(self) -> bool:
@@ -286,7 +291,7 @@ def read_squad_tfds(builder: str, split: str, data_dir: str | None) -> list[Squa
 # Mistakes in the data: a count for an example, a description, and what training and evaluation do.
 _FAULTS: tuple[tuple[Callable[[SquadExample], int], str, str, str], ...] = (
     (
-        lambda example: sum(not example.is_at_offset(answer) for answer in example.answers),
+        lambda example: sum(not example.is_at_offset(answer) for answer in example.right_answers),
         "answers whose text is not at their offset",
         "skipped, with the question where it has no other",
         "kept, as scores go by the text",
@@ -296,6 +301,12 @@ _FAULTS: tuple[tuple[Callable[[SquadExample], int], str, str, str], ...] = (
         "questions without an answer that are not marked is_impossible",
         "skipped",
         "kept",
+    ),
+    (
+        lambda example: len(example.answers) - len(example.right_answers),
+        "answers to questions that are marked is_impossible",
+        "skipped",
+        "skipped",
     ),
     (
         lambda example: not example.context.strip(),

@@ -131,7 +131,7 @@ def _encode_chunk(
         passages, tokenizer, max_seq_length, doc_stride, question_ids
     )
 
-    answers = [None if example.is_impossible else example.found_answer for example in examples]
+    answers = [example.found_answer for example in examples]
     first_tokens, last_tokens = _find_tokens(answers, passages)[:, windows.example_indices]  # (W,)
     is_first = token_numbers == first_tokens[:, None]  # (W, S)
     is_last = token_numbers == last_tokens[:, None]  # (W, S)
@@ -183,7 +183,7 @@ def count_answer_tokens(examples: Sequence[SquadExample], windows: SquadWindows)
     lasts = windows.starts + windows.lengths - 1  # [SEP]
     for index, first, last in zip(windows.example_indices, firsts, lasts, strict=True):
         starts, ends = windows.token_starts[first:last], windows.token_ends[first:last]
-        for answer in set(filter(examples[index].is_at_offset, examples[index].answers)):
+        for answer in set(filter(examples[index].is_at_offset, examples[index].right_answers)):
             start = answer.start + len(answer.text) - len(answer.text.lstrip())
             end = answer.start + len(answer.text.rstrip())
             if starts[0] <= start and end <= ends[-1]:
