@@ -233,7 +233,7 @@ def _parse_weights(text: str, labels: Sequence[str]) -> dict[str, float]:
         given = [part.rpartition(":")[::2] for part in text.split(",")]
     weights = {}
     for name, weight in given:
-        label = name if name in labels else label_name(name)
+        label = label_name(name, labels)
         try:
             weights[label] = float(weight)
         except (TypeError, ValueError):

@@ -6,7 +6,7 @@ Spans of a text that are learnt have no character in common, so of those that ov
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from albert_tf.data.fine_tuning.examples import check_label
+from albert_tf.data.fine_tuning.examples import check_label, label_name
 from albert_tf.data.fine_tuning.tags import Span
 from albert_tf.errors import InputError, warn
 
@@ -80,9 +80,10 @@ def _read_span(place: str, text: str, value: Any, labels: Sequence[str] | None) 
         raise InputError(
             f"{place}: the span {span.start} to {span.end} is {shown(part)}; expected a visible one"
         )
-    check_label(place, span.label, labels)
+    label = label_name(span.label, labels or ())
+    check_label(place, label, labels)
     start = span.start + len(part) - len(part.lstrip())
-    return span._replace(start=start, end=start + len(part.strip()))
+    return Span(start, start + len(part.strip()), label)
 
 
 def shown(value: Any) -> str:

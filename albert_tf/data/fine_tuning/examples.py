@@ -8,7 +8,7 @@ import math
 import re
 import textwrap
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 from albert_tf.data.fine_tuning.cells import LABEL_SEPARATOR, as_text, is_missing
@@ -271,7 +271,7 @@ def _read_label(place: str, cell: Any, labels: Labels, spellings: Mapping[str, s
                 f"{place}: the label {quote_names([name])} has {LABEL_SEPARATOR}, which separates labels"
             )
     names = [as_text(name, place) for name in names]
-    names = [name if is_score or name in known else label_name(name) for name in names]
+    names = [name if is_score else label_name(name, known) for name in names]
     label = LABEL_SEPARATOR.join(spellings.get(name, name) for name in names)
     if names:
         check_label(place, label, labels)
@@ -284,8 +284,13 @@ def _is_structure(name: Any) -> bool:
     return isinstance(name, list | dict) or is_cut or is_bracketed(str(name))
 
 
-def label_name(text: str) -> str:
-    """Returns the name of a label: in NFC, with single spaces, a whole number without a fraction."""
+def label_name(text: str, known: Collection[str] = ()) -> str:
+    """Returns the name of a label: in NFC, with single spaces, a whole number without a fraction.
+
+    The names of `known` labels are as they are.
+    """
+    if text in known:
+        return text
     name = unicodedata.normalize("NFC", " ".join(text.split()))
     return name.partition(".")[0] if re.fullmatch(r"[+-]?\d+\.0+", name) else name
 

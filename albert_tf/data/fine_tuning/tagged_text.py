@@ -23,7 +23,7 @@ from albert_tf.data.fine_tuning.column_meanings import account_for_columns
 from albert_tf.data.fine_tuning.column_names import usual_columns
 from albert_tf.data.fine_tuning.columns import hide_labels, refuse_sets
 from albert_tf.data.fine_tuning.conll import WORDS, Sentence, is_conll, read_conll
-from albert_tf.data.fine_tuning.examples import Example, check_label
+from albert_tf.data.fine_tuning.examples import Example, check_label, label_name
 from albert_tf.data.fine_tuning.features import Features, concatenate, strip_padding
 from albert_tf.data.fine_tuning.opened_tables import open_table, split_labelled
 from albert_tf.data.fine_tuning.tables import Table
@@ -31,6 +31,7 @@ from albert_tf.data.fine_tuning.tag_schemes import check_tags, read_tags
 from albert_tf.data.fine_tuning.tags import (
     Span,
     TagTable,
+    make_tags,
     split_valid_tag,
     tag_words,
 )
@@ -205,7 +206,10 @@ def make_texts(
 
     `labels` are those that exist; None accepts all. `has_classes` is that of `read_tags`.
     """
-    read = read_tags([tags for *_, tags in sentences if tags is not None], has_classes)
+    given = [tags for *_, tags in sentences if tags is not None]
+    known = {*(labels or ()), *make_tags(labels or ())}
+    names = {tag: label_name(tag, known) for tag in itertools.chain.from_iterable(given)}
+    read = read_tags([[names[tag] for tag in tags] for tags in given], has_classes)
     if read.name not in ("BIO", "BIOES"):
         warn(f"{sentences[0][1][0]}: the tags are read as {read.name}")
     read_texts = iter(read.texts)

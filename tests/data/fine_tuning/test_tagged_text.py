@@ -246,6 +246,19 @@ def test_mistakes_in_json_lines(tmp_path, value, message):
         read_tagged(path, "train", ["X", "Y"])
 
 
+def test_names_of_labels_have_one_form_for_all_sources(tmp_path):
+    name = "Ve\u0301hicule  lourd "
+    spans = [{"text": "a b", "spans": [span(0, 1, name)]}]
+    words = [{"tokens": ["a", "b"], "tags": [f"B-{name}", "O "]}]
+    tabs = write(tmp_path, f"a\tB-{name.strip().replace('  ', chr(0xA0))}\nb\tO\n")
+    for source in (spans, words, tabs):
+        (text,) = read_tagged(source, "train", None)
+        assert text.spans == (Span(0, 1, "Véhicule lourd"),)
+    for source in (spans, words):  # a model of others may have another form
+        (text,) = read_tagged(source, "dev", [name])
+        assert text.spans == (Span(0, 1, name),)
+
+
 def test_of_spans_that_overlap_the_longest_count(capsys):
     def read(*spans):
         (text,) = read_tagged([{"text": "Emma, by Jane Austen", "spans": [*spans]}], "dev", None)
