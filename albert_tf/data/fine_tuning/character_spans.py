@@ -3,12 +3,17 @@
 Spans of a text that are learnt have no character in common, so of those that overlap the longest counts.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from albert_tf.data.fine_tuning.examples import check_label, label_name
 from albert_tf.data.fine_tuning.tags import Span
 from albert_tf.errors import InputError, warn
+
+# White space differs between a text and the `text` of its spans: Label Studio has that from a browser,
+# which joins spaces, and writes ends of lines as a backslash and an n.
+_SPACES = re.compile(r"\s|\\n")
 
 
 class OddSpan(NamedTuple):
@@ -73,9 +78,15 @@ def _read_span(place: str, text: str, value: Any, labels: Sequence[str] | None) 
     if not 0 <= span.start < span.end <= len(text):
         raise InputError(
             f"{place}: received the span {span.start} to {span.end}; expected at least one character of "
-            f"the text, which has {len(text)}"
+            f"the text, which has {len(text)} code points"
         )
     part = text[span.start : span.end]
+    said = value.get("text") if isinstance(value, dict) else None
+    if isinstance(said, str) and _SPACES.sub("", said) != _SPACES.sub("", part):
+        raise InputError(
+            f"{place}: the span {span.start} to {span.end} is {shown(part)}, and its 'text' is "
+            f"{shown(said)}; expected offsets that count code points, as in Python, not UTF-16 or bytes"
+        )
     if not part.strip():
         raise InputError(
             f"{place}: the span {span.start} to {span.end} is {shown(part)}; expected a visible one"

@@ -259,6 +259,26 @@ def test_names_of_labels_have_one_form_for_all_sources(tmp_path):
         assert text.spans == (Span(0, 1, name),)
 
 
+def test_a_span_is_the_text_that_it_says():
+    text = "💩💩 Jane\n Austen wrote"
+    for start, said in (
+        (3, "Jane Austen"),
+        (3, "Jane\\n Austen"),
+        (2, " Jane\n Austen "),
+        (3, None),
+    ):
+        row = {"text": text, "spans": [span(start, 15) | {"text": said}]}
+        (read,) = read_tagged([row], "train", None)
+        assert read.spans == (Span(3, 15, "X"),)
+    # JavaScript counts UTF-16.
+    row["spans"][0] |= {"start": 5, "end": 17, "text": "Jane\n Austen"}
+    message = (
+        r"the span 5 to 17 is 'ne\\n Austen w', and its 'text' is 'Jane\\n Austen'; expected off"
+    )
+    with refused(rf"^train\[0\]: {message}"):
+        read_tagged([row], "train", None)
+
+
 def test_of_spans_that_overlap_the_longest_count(capsys):
     def read(*spans):
         (text,) = read_tagged([{"text": "Emma, by Jane Austen", "spans": [*spans]}], "dev", None)
