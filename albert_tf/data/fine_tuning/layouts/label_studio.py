@@ -1,9 +1,11 @@
 """Label Studio's exports: JSON, with tasks that have annotations, and JSON-MIN and CSV, a row for each.
 
 A task has as many rows as annotations. What annotators chose is the label, a list, and what they marked
-are the spans, if one control of the project's interface asks for it; several keep their names.
+are the spans, if one control of the project's interface asks for it; several keep their names. Controls
+that ask for anything else, such as a rating, are named as not read.
 """
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 _JSON = "Label Studio's JSON"
 _ROWS = "Label Studio's JSON-MIN or CSV"
 _CHOICES, _SPANS = "choices", "labels"
-_ANNOTATION = {"result": [dict]}
+_ANNOTATION = {"result": [dict], "reviews?": [dict]}
 _RESULT = {"from_name": str, "type": str, "value": dict}
 # Of an annotation, what says how it counts.
 _COUNTS = ("was_cancelled", "skipped", "ground_truth")
@@ -57,11 +59,14 @@ def _read_tasks(table: "Table") -> "Table":
         common = {key: value for key, value in task.items() if not isinstance(value, list | dict)}
         for annotation in task[name] or [{"result": None}]:
             counts = {key: annotation[key] for key in _COUNTS if key in annotation}
+            if reviews := annotation.get("reviews"):
+                counts["is_rejected"] = _is_rejected(reviews)
             found = annotation["result"]
             answers = None if found is None else list(_read_results(found, place))
             rows.append((number, {**common, **counts, **task["data"]}, answers))
     answered = [answers for *_, answers in rows if answers is not None]
-    asked = dict(answer[:2] for answers in answered for answer in answers)
+    controls = [answer[:2] for answers in answered for answer in answers]
+    asked = {control: kind for control, kind in controls if kind}
     takes_several = {
         control for answers in answered for control, _, values in answers if len(values) > 1
     }
@@ -74,13 +79,24 @@ def _read_tasks(table: "Table") -> "Table":
             record = {**record, columns[control]: values if values or is_answer else None}
         records.append(record)
         numbers.append(number)
-    return table.with_records(records, numbers)
+    others = dict.fromkeys(control for control, _ in controls if control not in asked)
+    return dataclasses.replace(table.with_records(records, numbers), hidden=tuple(others))
+
+
+def _is_rejected(reviews: Sequence[Mapping[str, Any]]) -> bool:
+    """Returns whether the newest review rejects an annotation; Label Studio Enterprise has reviews."""
+    newest = sorted(reviews, key=lambda review: str(review.get("created_at")))[-1]
+    return newest.get("accepted") is False
 
 
 def _read_results(results: Sequence[Any], place: str) -> Iterator[tuple[str, str, list[Any]]]:
-    """Yields each control, what it asks for, and the values: names of choices, or one span."""
+    """Yields each control, what it asks for, and the values: names of choices, or one span.
+
+    What is not read has neither.
+    """
     for number, result in enumerate(results):
-        if result.get("type") == "relation":  # between two spans
+        if result.get("type") == "relation":  # between two spans, which no control asks for
+            yield "relation", "", []
             continue
         check_layout(result, _RESULT, place, place=f"result[{number}]")
         kind, value = result["type"], result["value"]
@@ -91,6 +107,8 @@ def _read_results(results: Sequence[Any], place: str) -> Iterator[tuple[str, str
         elif kind == _CHOICES and "start" not in value:  # of a text, not of a span
             check_layout(value, {_CHOICES: [str]}, place, place=f"result[{number}].value")
             yield result["from_name"], kind, value[_CHOICES]
+        else:
+            yield result["from_name"], "", []
 
 
 def _name_controls(asked: Mapping[str, str], label_column: str | None) -> dict[str, str]:

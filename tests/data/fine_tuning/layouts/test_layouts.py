@@ -366,6 +366,32 @@ def test_annotations_of_several_people_are_rows(capsys):
     assert read(unlabelled, Classification(), "test")[0].label is None
 
 
+def test_annotations_that_a_reviewer_rejected_are_left_out(capsys):
+    def reviewed(label, *reviews):
+        (task,) = tasks([(f"a {label}", [result("mood", "choices", choices=[label])])])
+        task["annotations"][0]["reviews"] = list(reviews)
+        return task
+
+    no, yes = ({"accepted": accepted, "created_at": "2024-02"} for accepted in (False, True))
+    earlier = {"created_at": "2024-01"}
+    found = [reviewed("x", yes), reviewed("y", no), reviewed("z"), reviewed("u", yes, no | earlier)]
+    found += [reviewed("v", yes | earlier, no), reviewed("w", {"id": 3})]
+    assert [x.label for x in read(found, Classification())] == ["x", "z", "u", "w"]
+    assert "left out 2 of 6 rows: 'is_rejected' is true (2)" in capsys.readouterr().err
+
+
+def test_controls_that_are_not_read_are_named(capsys):
+    results = [result("mood", "choices", choices=["x"]), {"type": "relation"}]
+    results += [
+        result("topic", "taxonomy", taxonomy=[["a", "b"]]),
+        result("stars", "rating", rating=4),
+    ]
+    results += [result("tone", "choices", choices=["y"], start=0, end=1)]
+    (example,) = read(tasks([("a b", results)]), Classification())
+    assert example.label == "x"
+    assert "; not read: 'relation', 'topic', 'stars', 'tone', 'id'" in capsys.readouterr().err
+
+
 def test_several_controls_keep_their_names():
     results = [result("mood", "choices", choices=["x"]), result("topic", "choices", choices=["y"])]
     found = tasks([("a b", [*results, result("stars", "rating", rating=4)])])
