@@ -145,6 +145,7 @@ def test_doubtful_columns_are_refused(names, columns, message):
         ((["a"], "yes"), r"^dev\[1\]: received list in place of a text$"),
         (("a", float("nan")), r"^dev\[1\]: the label is missing \(nan\)$"),
         (("a", " "), r"^dev\[1\]: the label is empty$"),
+        (("a", []), r"^dev\[1\]: the label is missing \(None\)$"),
         (
             ("a", "p\ud83d"),
             r"^dev\[1\]: the label 'p\\ud83d' has half a surrogate pair, no character$",
@@ -187,6 +188,12 @@ def test_labels_of_other_types_are_text(label, text):
 def test_labels_of_rows_to_predict_do_not_matter(kind, row):
     (example,) = kind.read(hide_labels(Table.read([row])), "test")
     assert (example.text_a, example.label) == ("a", None)
+
+
+def test_an_empty_list_of_labels_is_no_label_of_a_row_to_predict():
+    row = {"text": "a", "label": []}
+    assert TEXTS.read([row], "test")[0].label is None
+    assert MultiLabel(labels=("x",)).read([row], "test")[0].label == ""
 
 
 def test_other_data_than_the_model_is_trained_on():

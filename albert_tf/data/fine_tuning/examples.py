@@ -148,6 +148,9 @@ def make_examples(
         label = None
         if columns.label is not None:
             cell = row[positions["label"]]
+            # Of a single label an empty list is none, as doccano writes it.
+            if isinstance(cell, list) and not (cell or isinstance(labels, MultiLabels)):
+                cell = None
             if not (cell is None and split == "test"):
                 label = _read_label(place, cell, labels, columns.spellings)
         examples.append(
