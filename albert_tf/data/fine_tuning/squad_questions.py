@@ -31,6 +31,8 @@ from albert_tf.options import check_layout
 # Number of ids that a message names.
 _IDS_SHOWN = 5
 
+_SQUAD = 'SQuAD\'s layout, {"data": [{"paragraphs": [...]}]}'  # for messages
+
 # Members of SQuAD's articles and passages, by which lists of these differ from rows.
 _QUESTION_LISTS = frozenset({"paragraphs", "qas"})
 
@@ -156,6 +158,8 @@ def _has_texts(table: Table, column: str) -> bool:
 
 def _read_answers(record: dict[str, Any], column: str, place: str) -> Any:
     """Returns the answers of a row as lists of texts and places; an object as it is."""
+    if (truth := truth_of(record.get("is_impossible"))) is not None:
+        record["is_impossible"] = bool(truth)
     context = record["context"]
     cell, starts = (_read_cell(record.get(name), context) for name in (column, _START_COLUMN))
     if isinstance(cell, Mapping):
@@ -163,9 +167,6 @@ def _read_answers(record: dict[str, Any], column: str, place: str) -> Any:
     texts = cell if isinstance(cell, list) else [] if cell in (None, "") else [cell]
     if texts and all(isinstance(text, Mapping) for text in texts):
         return {name: [text.get(name) for text in texts] for name in _ANSWER_LISTS}
-    flag = record.get("is_impossible")
-    if isinstance(flag, str) and (truth := truth_of(flag)) is not None:
-        record["is_impossible"] = bool(truth)
     texts = [as_text(text, f"{place}: {column}") for text in texts]
     starts = starts if isinstance(starts, list) else [] if starts in (None, "") else [starts]
     starts = [_whole_number(start, place) for start in starts]
@@ -210,10 +211,15 @@ def _is_squad(path: str) -> bool:
     if suffix_of(path) != ".json":
         return not is_table(path)
     line = next(files.read_content(path), b"").partition(b"\n")[0].strip()
-    if line.startswith(b"["):
-        first = next(iter(files.read_json(path)), None)
-        return isinstance(first, Mapping) and not _QUESTION_LISTS.isdisjoint(first)
-    return b'"data"' in line or not line.endswith(b"}")
+    if not (line.startswith(b"[") or b'"data"' in line) and line.endswith(b"}"):
+        return False
+    content = files.read_json(path, _SQUAD)
+    is_object = isinstance(content, Mapping)
+    rows = content.get("data") if is_object else content
+    first = rows[0] if isinstance(rows, list) and rows else None
+    if not isinstance(first, Mapping):
+        return is_object
+    return not _QUESTION_LISTS.isdisjoint(first)
 
 
 def _unique_id(
@@ -251,7 +257,7 @@ def read_squad(path: str, labelled: bool = True, training: bool = False) -> list
         "answers" if labelled else "answers?": [{"text": str, "answer_start": int}],
         "is_impossible?": bool,
     }
-    content = files.read_json(path, 'SQuAD\'s layout, {"data": [{"paragraphs": [...]}]}')
+    content = files.read_json(path, _SQUAD)
     if isinstance(content, list):
         has_articles = all(isinstance(part, dict) and "paragraphs" in part for part in content)
         content = {"data": content if has_articles else [{"paragraphs": content}]}

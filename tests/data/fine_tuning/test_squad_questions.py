@@ -116,12 +116,13 @@ def test_ids_do_not_matter_in_training(tmp_path):
     assert examples[0].answers == (Answer("Ada", 0),)
 
 
-@pytest.mark.parametrize("part", ["articles", "passages", "rows"])
-def test_a_file_may_be_a_list(tmp_path, part):
+@pytest.mark.parametrize("part", ["articles", "passages", "rows", "rows in data"])
+def test_a_file_may_have_a_part_of_the_layout(tmp_path, part):
     squad = make_squad((CONTEXT, [make_question("one", [("Ada", 0)])]))
     row = {"id": "one", "question": "who was it ?", "context": CONTEXT}
     row["answers"] = {"text": ["Ada"], "answer_start": [0]}
     lists = {"articles": squad["data"], "passages": squad["data"][0]["paragraphs"], "rows": [row]}
+    lists["rows in data"] = {"version": "1", "data": [row]}
     path = write_squad(tmp_path / "dev.json", lists[part])
     expected = SquadExample("one", "who was it ?", CONTEXT, (Answer("Ada", 0),))
     assert read_questions(path) == [expected]
@@ -138,7 +139,11 @@ def test_repeated_ids_of_rows_are_refused():
     ("row", "message"),
     [
         ({"answers": {"text": ["Ada"], "answer_start": []}}, "expected as many of answers.text an"),
-        ({"is_impossible": "false"}, "not SQuAD: is_impossible is a text, expected true or false"),
+        ({"is_impossible": "maybe"}, "not SQuAD: is_impossible is a text, expected true or false"),
+        (
+            {"is_impossible": 2},
+            "not SQuAD: is_impossible is a whole number, expected true or false",
+        ),
         ({"id": 1.5}, "not SQuAD: id is a number with a point, expected a text or a whole number"),
     ],
 )
@@ -176,6 +181,13 @@ def flat_row(**cells):
         ({"answers": []}, []),
         ({"answer_text": "", "answer_start": -1}, []),
         ({"answer_text": "", "answer_start": "", "is_impossible": "True"}, []),
+        ({"answer_text": "note", "is_impossible": 0}, [("note", 27)]),
+        (
+            {"answers": {"text": ["note"], "answer_start": [27]}, "is_impossible": "false"},
+            [("note", 27)],
+        ),
+        ({"answers": "{'text': [], 'answer_start': []}", "is_impossible": "True"}, []),
+        ({"answers": {"text": [], "answer_start": []}, "is_impossible": 1.0}, []),
         ({"context": "See [1].", "answer_text": "[1]"}, [("[1]", 4)]),
     ],
 )
