@@ -107,7 +107,9 @@ class Embedding(EmbeddingFlags, TaughtEmbeddings):
                 f"one of them, or --ignore_columns={negative}"
             )
         columns = dataclasses.replace(columns, negative=negative)
-        account_for_texts(table, split, columns, are_pairs=True)
+        account_for_texts(
+            table, split, columns, pairs="pairs" if columns.label is None else "scored_pairs"
+        )
         examples = make_examples(table, columns, split, self.accepted_labels)
         _check_not_empty(table, columns)
         return examples

@@ -10,8 +10,8 @@ import dataclasses
 import itertools
 import re
 import sys
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
 
 from albert_tf.data.fine_tuning.cells import is_missing
 from albert_tf.data.fine_tuning.column_names import split_names
@@ -20,6 +20,9 @@ from albert_tf.data.fine_tuning.tables import Table
 from albert_tf.errors import InputError, warn
 
 _NAMES_SHOWN = 30
+
+# Texts of an embedder: pairs that belong together, also beside a negative, or pairs with scores.
+Pairs = Literal["pairs", "scored_pairs"]
 
 _TRUE = dict.fromkeys(("true", "1", "1.0", "yes", "y", "t"), True)
 _FALSE = dict.fromkeys(("false", "0", "0.0", "no", "n", "f"), False)
@@ -43,7 +46,10 @@ class Meaning:
     is_usual_text: bool = (
         False  # a column with other values than those of `keeps` is an ordinary one
     )
-    of_pairs: bool = False  # has a meaning beside pairs of texts that belong together only
+    of_pairs: tuple[Pairs, ...] = ()  # has a meaning beside such pairs of texts only
+    counts_alike: bool = False  # has a meaning even if it is alike in all rows
+    # What all values of a column are that has the meaning by any other name.
+    values: re.Pattern[str] | None = None
 
 
 MEANINGS = (
@@ -78,6 +84,11 @@ MEANINGS = (
         ),
         "which part of the data the row is in",
         "give each part as a file, --train_file and --dev_file",
+        # `Training` and `PublicTest` are those of Kaggle's column `Usage`.
+        values=re.compile(
+            "(train|training|trn|dev|devel|development|val|valid|validation|eval"
+            "|(public|private)?[ _-]?test|testing|tst|held[ _-]?out)([ _-]?(set|split|data))?"
+        ),
     ),
     Meaning(
         (
@@ -97,12 +108,26 @@ MEANINGS = (
     ),
     Meaning(
         (
-            *("negative", "negatives", "hard_negative", "hard_negatives", "neg", "negs"),
-            "negative_passages",
+            *("negative", "negatives", "hard_negative", "hard_negatives", "hard_neg", "hard_negs"),
+            *("neg", "negs", "negative_passages"),
         ),
         "which text does not belong to the first",
         "give one text a row, in the column 'negative'",
-        of_pairs=True,
+        of_pairs=("pairs", "scored_pairs"),
+        counts_alike=True,
+    ),
+    Meaning(
+        (
+            *("gold_label", "true_label", "pair_label", "entailment", "entailment_label"),
+            *("entailment_judgment", "judgment", "judgement", "duplicate", "is_duplicate"),
+            *("paraphrase", "is_paraphrase", "match", "is_match", "similar", "is_similar"),
+            *("similarity", "similarity_score", "similarity_label", "relatedness", "is_related"),
+            *("relatedness_score", "relevant", "is_relevant", "relevance", "relevance_score"),
+            *("relevance_label", "relevance_grade", "is_selected", "gold_score"),
+        ),
+        "whether, or how much, the texts belong together",
+        "--label_column reads scores; leave out the pairs that do not belong together",
+        of_pairs=("pairs",),
     ),
 )
 # Names that are those of `MEANINGS` with a number, such as `negative_1`.
@@ -120,7 +145,7 @@ def leave_out_rows(table: Table) -> Table:
         meaning = find_meaning(column)
         if meaning is None or not meaning.keeps or column in named:
             continue
-        values = _values(table, position)
+        values = [*_values(table, position)]
         if not all(value in meaning.keeps for value in values):
             continue
         flags = [meaning.keeps[value] for value in values]
@@ -148,7 +173,7 @@ def leave_out_rows(table: Table) -> Table:
 
 
 def account_for_columns(
-    table: Table, split: str, read: Mapping[str, str | int | None], are_pairs: bool = False
+    table: Table, split: str, read: Mapping[str, str | int | None], pairs: Pairs | None = None
 ) -> None:
     """Says which columns are read as what, and refuses others that have a meaning.
 
@@ -158,7 +183,7 @@ def account_for_columns(
         table: the table.
         split: `train`, `dev` or `test`.
         read: what each column is read as -> its name; None for columns that are not there.
-        are_pairs: whether the texts are pairs that belong together.
+        pairs: what the pairs of an embedder are.
 
     Raises:
         InputError: a column that is not read says how its rows count.
@@ -166,7 +191,7 @@ def account_for_columns(
     names = {column for column in read.values() if column is not None}
     others = [column for column in table.columns if column and column not in names]
     for column in others if split != "test" else ():
-        _refuse_meaning(table, column, are_pairs)
+        _refuse_meaning(table, column, pairs)
     if table.is_rest:
         return
     roles = ", ".join(
@@ -177,14 +202,15 @@ def account_for_columns(
     print(f"{table.name}: reads {roles}{rest}", file=sys.stderr)
 
 
-def _refuse_meaning(table: Table, column: str, are_pairs: bool) -> None:
-    meaning = find_meaning(column)
-    if meaning is None or (meaning.of_pairs and not are_pairs):
+def _refuse_meaning(table: Table, column: str, pairs: Pairs | None) -> None:
+    position = table.columns.index(column)
+    meaning = find_meaning(column) or _find_meaning_of(_values(table, position))
+    if meaning is None or (meaning.of_pairs and pairs not in meaning.of_pairs):
         return
-    values = {*_values(table, table.columns.index(column))}
+    values = {*_values(table, position)}
     if meaning.is_usual_text and not values - {""} <= meaning.keeps.keys():
         return
-    if len(values) == 1 and not (meaning.of_pairs and values != {""}):
+    if len(values) == 1 and not (meaning.counts_alike and values != {""}):
         return
     raise InputError(
         f"{table.name}: the column '{column}', such as {quote_names([max(values)])}, says "
@@ -200,7 +226,18 @@ def find_meaning(column: str) -> Meaning | None:
     return next((meaning for meaning in MEANINGS if names & {*meaning.names}), None)
 
 
-def _values(table: Table, position: int) -> Sequence[str]:
-    """Returns the values of a column in lower case, "" for none."""
-    cells: Collection[Any] = [row[position] for row in table.rows]
-    return ["" if is_missing(cell) else str(cell).strip().lower() for cell in cells]
+def _find_meaning_of(values: Iterator[str]) -> Meaning | None:
+    """Returns what a column says of its rows by its values; None for others."""
+    first = next(filter(None, values), "")
+    for meaning in MEANINGS:
+        if (pattern := meaning.values) and pattern.fullmatch(first):
+            are_alike = all(pattern.fullmatch(value) for value in values if value)
+            return meaning if are_alike else None
+    return None
+
+
+def _values(table: Table, position: int) -> Iterator[str]:
+    """Yields the values of a column in lower case, "" for none."""
+    for row in table.rows:
+        cell: Any = row[position]
+        yield "" if is_missing(cell) else str(cell).strip().lower()

@@ -29,7 +29,7 @@ TEXTS = (
     "tweet",
 )
 # Of the text that does not belong to the first one, beside a pair.
-NEGATIVES = ("negative", "hard_negative", "neg")
+NEGATIVES = ("negative", "hard_negative", "hard_neg", "neg")
 SPANS = ("spans", "ner_tags", "tags")
 LABELS = ("label", "labels", "target", "class", "category", "score")
 # Of columns of 0 and 1 for each label, such as `label_sports`.

@@ -183,7 +183,7 @@ def flag_columns(table: Table) -> list[str]:
     """Returns the columns of 0 and 1 if they can only be labels, of which a row may have any number.
 
     So they are if all else is one text and ids, there are two of them or more, and no name says how a row
-    counts. Otherwise none are returned.
+    with one text counts. Otherwise none are returned.
     """
     names = table.names
     named = (names.text_column, names.text_pair_column)
@@ -194,7 +194,9 @@ def flag_columns(table: Table) -> list[str]:
         if column not in texts and not _IDS.fullmatch(column.lower())
     ]
     is_clear = len(texts) == 1 and len(others) > 1
-    if not is_clear or any(_is_usual_label(name) or find_meaning(name) for name in others):
+    meanings = filter(None, map(find_meaning, others))
+    counts_rows = any(not meaning.of_pairs for meaning in meanings)
+    if not is_clear or counts_rows or any(map(_is_usual_label, others)):
         return []
     return others if hold_flags(table, others) == others else []
 

@@ -10,7 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from albert_tf.data.fine_tuning.cells import as_text, is_missing
-from albert_tf.data.fine_tuning.column_meanings import account_for_columns, leave_out_rows
+from albert_tf.data.fine_tuning.column_meanings import (
+    Pairs,
+    account_for_columns,
+    leave_out_rows,
+)
 from albert_tf.data.fine_tuning.column_names import ColumnNames, NamedColumns, split_names
 from albert_tf.data.fine_tuning.columns import find_columns, hide_labels, list_columns
 from albert_tf.data.fine_tuning.examples import Columns, quote_names
@@ -96,13 +100,15 @@ def _is_empty(cell: Any) -> bool:
     return is_missing(cell) or (isinstance(cell, str) and not cell.strip())
 
 
-def account_for_texts(table: Table, split: str, columns: Columns, are_pairs: bool = False) -> None:
+def account_for_texts(
+    table: Table, split: str, columns: Columns, pairs: Pairs | None = None
+) -> None:
     """Says which columns are read; see `account_for_columns`."""
     second = "the question" if columns.choices else "the second text"
     read = {"the text": columns.text_a, second: columns.text_b, "the label": columns.label}
     read["the negative"] = columns.negative
     read |= {f"choice {name[-1].upper()}": name for name in columns.choices}
-    account_for_columns(table, split, read, are_pairs)
+    account_for_columns(table, split, read, pairs)
 
 
 def named_columns(names: ColumnNames, known: NamedColumns = ()) -> NamedColumns:

@@ -43,6 +43,7 @@ def added(values, name="extra", rows=ROWS):
 
 NAMES = st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=3, max_size=12)
 KNOWN = {name for meaning in MEANINGS for name in meaning.names}
+OF_PAIRS = {name for meaning in MEANINGS if meaning.of_pairs for name in meaning.names}
 
 
 @settings(deadline=None, derandomize=True, max_examples=50)
@@ -88,9 +89,8 @@ def test_columns_with_a_meaning_are_used_or_refused(name, spell, values):
     assert len(read(rows, "test")) == len(plain)
     is_alike = len({str(value) for value in values}) == 1
     is_text = name == "answer" and {*values} & {0.25, "x", True, False}
-    is_of_pairs = "neg" in name
     with refused(f"'{column}'"):
-        assert read(rows) != plain or is_alike or is_text or is_of_pairs
+        assert read(rows) != plain or is_alike or is_text or name in OF_PAIRS
         raise InputError(f"'{column}' has been used")
 
 
@@ -137,7 +137,34 @@ def test_answers_that_are_texts_or_labels_are_read():
     assert read(rows) == read(ROWS)
 
 
-@pytest.mark.parametrize("name", ["negative", "Hard_Negative", "neg"])
+@pytest.mark.parametrize("name", ["set", "Usage", "status"])
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["train", "train", "dev", "train", "test", "train"],
+        ["Training", "Training", "PublicTest", "Training", "PrivateTest", "Training"],
+        ["Train Set", "test-set", "validation_set", "train", "train", "test"],
+        ["", "test", "", None, "", "test"],
+    ],
+)
+def test_columns_are_parts_of_the_data_by_their_values(name, values):
+    rows = added(values, name)
+    for split in ("train", "dev"):
+        with refused(rf"^{split}: the column '{name}', such as '.*', says which part of the data"):
+            read(rows, split)
+    assert read(rows, ignore_columns=name) == read(ROWS)
+    assert len(read(rows, "test")) == 6
+
+
+def test_other_columns_may_have_words_for_parts_of_the_data():
+    words = ["train", "bus", "test", "train", "", "dev"]
+    assert read(added(words, "set")) == read(ROWS)
+    assert read(added(["train"] * 6, "set")) == read(ROWS)
+    parts = ["train", "test"] * 3
+    assert [label for *_, label in read(added(parts, "set"), label_column="set")] == parts
+
+
+@pytest.mark.parametrize("name", ["negative", "Hard_Negative", "hard_neg", "neg"])
 @pytest.mark.parametrize(
     "pair", [("anchor", "positive"), ("query", "answer"), ("sentence1", "sentence2")]
 )
@@ -161,7 +188,7 @@ def test_negatives_beside_pairs_make_triplets(pair, name, capsys):
 
 def test_negatives_that_are_no_texts_beside_pairs_are_refused():
     row = {"anchor": "a", "positive": "b"}
-    for name in ("negative_1", "negatives", "hard negative"):
+    for name in ("negative_1", "negatives", "hard negative", "hard_neg_2"):
         message = (
             rf"^train: the column '{name}', such as 'c', says which text does not belong .*; give one "
             "text a row, in the column 'negative', or pass over it with --ignore_columns"
@@ -177,6 +204,41 @@ def test_negatives_that_are_no_texts_beside_pairs_are_refused():
         with refused(message):
             Embedding().read(scored, split)
     assert Embedding().read(scored, "test") == [Example("test-0", "a", "b", "1.0")]
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("gold_label", ["entailment", "contradiction"]),
+        ("is_duplicate", [1, 0]),
+        ("relatedness_score", ["4.5", "1.0"]),
+        ("Relevance", [1.0, 0.0]),
+    ],
+)
+def test_pairs_belong_together_unless_a_column_says_how_much(name, values):
+    rows = [
+        {"sentence1": f"a{x}", "sentence2": f"b{x}", name: value} for x, value in enumerate(values)
+    ]
+
+    def read_pairs(rows, **names):
+        names = ColumnNames(**names)
+        examples = Embedding().read(Embedding.open(rows, "train", names), "train")
+        return [(example.text_b, example.label) for example in examples]
+
+    message = (
+        rf"^train: the column '{name}', such as .*, says whether, or how much, the texts belong "
+        rf"together, .*; --label_column reads scores; .*--ignore_columns={name}$"
+    )
+    with refused(message):
+        read_pairs(rows)
+    alike = [{**row, name: values[0]} for row in rows]
+    for pairs in (read_pairs(rows, ignore_columns=name), read_pairs(alike)):
+        assert pairs == [("b0", None), ("b1", None)]
+    scored = [{**row, "score": place} for place, row in enumerate(rows)]
+    assert read_pairs(scored) == [("b0", "0"), ("b1", "1")]
+    if name != "gold_label":
+        assert read_pairs(rows, label_column=name)[0] != ("b0", None)
+    assert len(read(rows, kind=Classification(), label_column=name)) == 2
 
 
 def test_columns_to_ignore():

@@ -117,6 +117,11 @@ def test_columns_of_0_and_1_are_labels_if_they_can_be_nothing_else(data, tmp_pat
             )
 
 
+def test_names_with_a_meaning_beside_pairs_are_labels_of_single_texts():
+    rows = [{"text": "a", "positive": 1, "negative": 0, "relevant": 1}]
+    assert read(rows, ColumnNames()) == [("a", {"positive", "relevant"})]
+
+
 def test_one_line_says_which_columns_of_0_and_1_are_labels(capsys):
     rows, names = in_layout("only columns of 0 and 1", [["toxic"], [], LABELS])
     assert recognise(Table.read(rows), "classification").labels == LABELS
