@@ -336,6 +336,11 @@ def _read_memory(source: Any, name: str) -> Table:
             "dictionaries or, of several data sets, one"
         )
     if hasattr(source, "with_format") and hasattr(source, "__len__"):  # a datasets.Dataset
+        if source.format["type"] == "custom":
+            raise InputError(
+                f"{name}: received a datasets.Dataset with a transform, which is not applied; expected "
+                "one that `map` has transformed"
+            )
         rows = arrow.to_mappings(source.with_format("arrow")[:])
         return Table.of_records(name, records=rows, numbers=range(len(rows)), unit="")
     if hasattr(source, "columns") and hasattr(source, "iloc"):  # a pandas DataFrame

@@ -38,6 +38,9 @@ class Frame:
 class Dataset:
     """What is used of a `datasets.Dataset`."""
 
+    def __init__(self, format_type=None):
+        self.format = {"type": format_type}
+
     def with_format(self, type):
         assert type == "arrow"
         return self
@@ -271,6 +274,10 @@ def test_mistakes_in_files_are_named(tmp_path, name, content, message):
     ("source", "message"),
     [
         (Stream(), "train: received Stream; expected a path, a pandas DataFrame"),
+        (
+            Dataset("custom"),  # as `with_transform` makes it
+            "train: received a datasets.Dataset with a transform, which is not applied; expected one",
+        ),
         (3, "train: received int; expected a path, a pandas DataFrame, a datasets.Dataset or a"),
         (
             {"text": ["a"], "label": ["b"]},
