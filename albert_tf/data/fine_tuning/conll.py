@@ -9,8 +9,10 @@ from typing import Any
 
 from albert_tf import files
 from albert_tf.data.fine_tuning.delimited import NAMED_SEPARATOR
+from albert_tf.data.fine_tuning.examples import quote_names
 from albert_tf.data.fine_tuning.tables import TABLE_FORMATS, is_table
 from albert_tf.data.fine_tuning.tag_schemes import is_like_tag
+from albert_tf.data.fine_tuning.tags import OUTSIDE
 from albert_tf.errors import InputError
 
 # Columns of tables that hold lists of words.
@@ -23,6 +25,8 @@ _COMMENT = "#"
 _NO_WORD = re.compile(r"\d+[-.]\d+")
 # Number of columns of CoNLL-U; the fourth, UPOS, has parts of speech, the last, MISC, attributes or `_`.
 _CONLLU_WIDTH, _CONLLU_TAGS = 10, 4
+# What a line begins with that is rather a row of a table.
+_DELIMITED = re.compile("[^,;]+[,;].*")
 # Ends of the usual names of such files.
 SUFFIXES = (".conll", ".bio", ".iob", ".iob2")
 
@@ -56,16 +60,21 @@ def is_conll(source: Any, text_column: str | None = None) -> bool:
 
 
 def read_conll(path: str, split: str) -> Iterator[Sentence]:
-    """Yields the texts of a file; `split` is the prefix of their ids."""
+    """Yields the texts of a file; `split` is the prefix of their ids.
+
+    One line of standard error says which column has the tags, if there are several beside the words.
+    """
     contents = dict(files.read_lines(path))
     lines: Sequence[_Line] = [
         (number, _SEPARATORS.split(line.strip(" \t"))) for number, line in contents.items()
     ]
-    remove = _without_numbers if _are_counted(lines) else _without_comments
-    lines = remove(path, lines)
-    for line in lines:
-        if not _is_between(line):
-            _check_separators(f"{path}, line {line[0]}", contents[line[0]])
+    are_counted = _are_counted(lines)
+    lines = _without_numbers(lines) if are_counted else _without_comments(path, lines)
+    words = [line for line in lines if not _is_between(line)]
+    for number, _ in words:
+        _check_separators(f"{path}, line {number}", contents[number])
+    _check_no_table(path, words)
+    tag_place = _find_tags(path, [fields for _, fields in words], are_counted)
     width = None
     for is_between, group in itertools.groupby(lines, _is_between):
         if is_between:
@@ -82,7 +91,7 @@ def read_conll(path: str, split: str) -> Iterator[Sentence]:
                 raise InputError(
                     f"{place}: received one column; expected a word and, last, its tag"
                 )
-        tags = [fields[-1] for fields in rows] if width > 1 else None
+        tags = [fields[tag_place] for fields in rows] if width > 1 else None
         yield f"{split}-{numbers[0]}", places, [fields[0] for fields in rows], tags
 
 
@@ -99,6 +108,45 @@ def _check_separators(place: str, line: str) -> None:
                 f"{place}: '{column.strip()}' beside a tab may be one column or more; expected tabs "
                 "between columns, and no space within one, or spaces alone"
             )
+
+
+def _check_no_table(path: str, words: Sequence[_Line]) -> None:
+    """Checks that a file that is named like a table has no rows whose separators are not read."""
+    if not is_table(path) or all(len(fields) > 1 for _, fields in words):
+        return
+    if all(_DELIMITED.fullmatch(fields[0]) for _, fields in words):
+        number, fields = words[0]
+        raise InputError(
+            f"{path}, line {number}: received {quote_names([fields[0]])}; expected a header row with "
+            "'text' or 'tokens', or a word and its tag, if it is known, with a space or a tab between"
+        )
+
+
+def _find_tags(path: str, rows: Sequence[Sequence[str]], are_counted: bool) -> int:
+    """Returns the place of the tags in rows that begin with the word.
+
+    They are in the last column but in CoNLL-U, and in files that count words and have tags such as B-PER
+    right after them: the last column has nested spans in GermEval's, annotators in Universal NER's.
+    """
+    if are_counted and all(map(_is_conllu, rows)):
+        print(f"{path}: the tags are UPOS, the fourth column of CoNLL-U", file=sys.stderr)
+        return _CONLLU_TAGS - 2
+    width = len(rows[0]) if rows else 0
+    is_next = are_counted and all(is_like_tag(tag) for fields in rows for tag in fields[1:2])
+    place = 1 if is_next else width - 1
+    if width > 2:
+        number = 2 if are_counted else 1  # of the column of words
+        tags = (tag for fields in rows for tag in fields[place : place + 1])
+        example = quote_names([next((tag for tag in tags if tag != OUTSIDE), OUTSIDE)])
+        others = ", ".join(str(number + other) for other in range(1, width) if other != place)
+        said = f"the tags are column {number + place}, such as {example}; not read: {others}"
+        print(f"{path}: {said}", file=sys.stderr)
+    return place
+
+
+def _is_conllu(fields: Sequence[str]) -> bool:
+    """Returns whether columns from that of the word on are those of CoNLL-U without other tags."""
+    return len(fields) == _CONLLU_WIDTH - 1 and (fields[-1] == "_" or "=" in fields[-1])
 
 
 def _are_counted(lines: Sequence[_Line]) -> bool:
@@ -119,18 +167,9 @@ def _is_counted_word(fields: Sequence[str]) -> bool:
     return not (fields[0].startswith(_COMMENT) or _NO_WORD.fullmatch(fields[0]))
 
 
-def _without_numbers(path: str, lines: Sequence[_Line]) -> list[_Line]:
-    """Returns the lines of words that are counted, without the numbers; of CoNLL-U, up to the tags."""
-    words = [line for line in lines if _is_counted_word(line[1])]
-    is_conllu = all(
-        len(fields) == _CONLLU_WIDTH and (fields[-1] == "_" or "=" in fields[-1])
-        for number, fields in words
-        if not _is_between((number, fields))
-    )
-    if is_conllu:
-        print(f"{path}: the tags are UPOS, the fourth column of CoNLL-U", file=sys.stderr)
-    end = _CONLLU_TAGS if is_conllu else None
-    return [(number, fields[1:end] or [""]) for number, fields in words]
+def _without_numbers(lines: Sequence[_Line]) -> list[_Line]:
+    """Returns the lines of words that are counted, without the numbers."""
+    return [(number, fields[1:] or [""]) for number, fields in lines if _is_counted_word(fields)]
 
 
 def _without_comments(path: str, lines: Sequence[_Line]) -> list[_Line]:

@@ -77,7 +77,8 @@ def read_tagged(
     A row has `text` and `spans`, a list of objects with `start`, `end` and `label`, or of lists of the
     three, whose offsets count characters (code points); or lists of words, `tokens`, and of tags,
     `ner_tags`. A line of a CoNLL file has a word in the first column, or in the second after its number,
-    and its tag in the last column; an empty line ends a text. A test set may lack the tags, or `spans`.
+    and its tag in the last column, or in that which `read_conll` says; an empty line ends a text. A test
+    set may lack the tags, or `spans`.
 
     Args:
         source: a CoNLL file, or what `Table.read` takes.

@@ -114,6 +114,49 @@ def test_parts_of_speech_of_conllu(tmp_path, capsys):
     assert second.spans == (Span(0, 4, "X"),)
 
 
+@pytest.mark.parametrize(
+    ("text", "column", "others", "label"),
+    [
+        # GermEval: tags of outer and of nested spans
+        (
+            "# source\n1 Troia B-OTH B-LOC\n2 - I-OTH O\n\n1 Ulm O O\n",
+            "3, such as 'B-OTH'",
+            "4",
+            "OTH",
+        ),
+        # Universal NER: tags, - and annotators
+        (
+            "# text = a\n1\tJane\tB-PER\t-\tjoy\n2\tleft\tO\t-\tmax\n",
+            "3, such as 'B-PER'",
+            "4, 5",
+            "PER",
+        ),
+        ("1 Jane NNP B-PER\n2 left VBD O\n", "4, such as 'B-PER'", "3", "PER"),
+        # CoNLL-2003, whose third column has the tags of chunks
+        (BIO, "4, such as 'B-ORG'", "2, 3", "ORG"),
+    ],
+)
+def test_one_line_says_which_of_several_columns_has_the_tags(
+    tmp_path, text, column, others, label, capsys
+):
+    path = write(tmp_path, text, "train.tsv")
+    first, *_ = read_tagged(path, "train", None)
+    assert first.spans[0].label == label
+    said = capsys.readouterr().err
+    assert said == f"{path}: the tags are column {column}; not read: {others}\n"
+
+
+@pytest.mark.parametrize(
+    "text", ["Jane,B-PER\nAusten,I-PER\nleft,O\n", "id;review\n1;fine\n2;a fine film\n"]
+)
+def test_tables_without_their_usual_columns_are_no_words(tmp_path, text):
+    for split in ("train", "test"):
+        with refused("x.csv, line 1: received '.*'; expected a header row with 'text' or 'tokens'"):
+            read_tagged(write(tmp_path, text, "x.csv"), split, None)
+    words = "Ulm\n,\n1,000\n\nBath\n"
+    assert len(read_tagged(write(tmp_path, words, "x.csv"), "test", None)) == 2
+
+
 def test_spans_of_doccano(tmp_path):
     value = {"text": "a cat", "spans": [{"start_offset": 1, "end_offset": 5, "label": "X"}]}
     (text,) = read_tagged(write_json(tmp_path, value), "train", None)
