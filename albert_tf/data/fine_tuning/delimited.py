@@ -1,10 +1,9 @@
 """Reads the rows of CSV and TSV files as fields of text, with the numbers of their lines."""
 
 import csv
-import itertools
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from albert_tf import files
@@ -15,6 +14,7 @@ _CSV_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 # The first line of some of Excel's files.
 NAMED_SEPARATOR = re.compile(r'"?sep=(.)"?')
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
+_SPACED_QUOTE = re.compile(' +"')
 # Of `csv`, whose own is 128 Ki characters.
 _MAX_TEXT_LENGTH = 1 << 30
 
@@ -30,15 +30,34 @@ class DelimitedRows(NamedTuple):
 
 
 def read_csv(path: str, content: Iterable[bytes]) -> DelimitedRows:
-    """Reads a CSV file, whose first line tells the separator."""
-    lines = files.decode_lines(content, path, files.decode_strictly)
-    first = next(lines, (1, ""))
-    if named := NAMED_SEPARATOR.fullmatch(first[1]):
-        return _read_quoted(path, lines, delimiter=named[1], start=2)
-    separator = next((candidate for candidate in _CSV_SEPARATORS if candidate in first[1]), ",")
-    if separator != ",":
-        warn(f"{path}: columns are separated by {_CSV_SEPARATORS[separator]}, not by commas")
-    return _read_quoted(path, itertools.chain([first], lines), separator)
+    """Reads a CSV file, whose first line tells the separator.
+
+    In RFC 4180 a field that begins with spaces is not quoted. If all fields that have a quote after them
+    end with one, too, they are read as quoted, without the spaces.
+    """
+    lines = list(files.decode_lines(content, path, files.decode_strictly))
+    first, start = lines[0][1] if lines else "", 1
+    if named := NAMED_SEPARATOR.fullmatch(first):
+        separator, start = named[1], 2
+    else:
+        separator = next((candidate for candidate in _CSV_SEPARATORS if candidate in first), ",")
+        if separator != ",":
+            warn(f"{path}: columns are separated by {_CSV_SEPARATORS[separator]}, not by commas")
+    read = _read_quoted(path, lines[start - 1 :], separator, start)
+    if not _have_spaced_quotes(read.rows):
+        return read
+    try:
+        spaced = _read_quoted(path, lines[start - 1 :], separator, start, skip_spaces=True)
+    except InputError:
+        return read
+    if _have_spaced_quotes(spaced.rows):
+        return read
+    warn(f"{path}: spaces before quotes are not read")
+    return spaced
+
+
+def _have_spaced_quotes(rows: Rows) -> bool:
+    return any(_SPACED_QUOTE.match(field) for _, fields in rows for field in fields)
 
 
 def read_tsv(path: str, content: Iterable[bytes]) -> DelimitedRows:
@@ -48,7 +67,7 @@ def read_tsv(path: str, content: Iterable[bytes]) -> DelimitedRows:
     quoted = [field for row in rows for field in row if field.startswith('"')]
     are_closed = all(_QUOTED.fullmatch(field) for field in quoted)
     if are_closed or len({len(row) for row in rows}) > 1:
-        return _read_quoted(path, iter(lines), "\t")._replace(has_open_quotes=not are_closed)
+        return _read_quoted(path, lines, "\t")._replace(has_open_quotes=not are_closed)
     warn(f"{path}: quotes are read as characters, since not all are closed in their column")
     return split_at_tabs(path, lines)
 
@@ -72,11 +91,20 @@ def split_at_tabs(
 
 
 def _read_quoted(
-    path: str, lines: Iterator[tuple[int, str]], delimiter: str, start: int = 1
+    path: str,
+    lines: Iterable[tuple[int, str]],
+    delimiter: str,
+    start: int = 1,
+    skip_spaces: bool = False,
 ) -> DelimitedRows:
     """Reads quoted fields; `start` is the number of the first line."""
     limit = csv.field_size_limit(_MAX_TEXT_LENGTH)
-    reader = csv.reader((f"{line}\n" for _, line in lines), delimiter=delimiter, strict=True)
+    reader = csv.reader(
+        (f"{line}\n" for _, line in lines),
+        delimiter=delimiter,
+        strict=True,
+        skipinitialspace=skip_spaces,
+    )
     rows, first = [], start
     try:
         for fields in reader:

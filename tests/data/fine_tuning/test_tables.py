@@ -235,6 +235,29 @@ def test_columns_of_a_csv_file_may_have_another_separator(tmp_path, capsys, sepa
     assert "are separated by " in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("content", "rows"),
+    [
+        ('a, b\nx, "pos"\ny,neg\n', [("x", "pos"), ("y", "neg")]),
+        ('sep=;\na;b\n"p, q";  "r; ""s"""\n', [("p, q", 'r; "s"')]),
+        ('a,b\nx, "y\nz"\n', [("x", "y\nz")]),
+        # The others are characters of texts.
+        ('a,b\nx," ""y"""\n', [("x", ' "y"')]),
+        ('a,b\n c, "Fine" he said\n', [(" c", ' "Fine" he said')]),
+        ('a,b\n c," ""y"""\nx, "z"\n', [(" c", ' "y"'), ("x", ' "z"')]),
+    ],
+)
+def test_spaces_before_the_quotes_of_a_csv_file(tmp_path, capsys, content, rows):
+    path = tmp_path / "x.csv"
+    path.write_text(content)
+    assert list(map(tuple, Table.read(path).rows)) == rows
+    is_spaced = not any('"' in field and field.startswith(" ") for row in rows for field in row)
+    assert (
+        capsys.readouterr().err
+        == is_spaced * f"warning: {path}: spaces before quotes are not read\n"
+    )
+
+
 def test_texts_may_be_long(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text(f"text,label\n{'a' * 200_000},no\n")
