@@ -12,9 +12,9 @@ from albert_tf import files
 from albert_tf.data.fine_tuning.cells import decode
 from albert_tf.data.fine_tuning.examples import (
     Example,
+    collect_names,
     label_name,
     quote_names,
-    sort_labels,
 )
 from albert_tf.data.fine_tuning.features import label_ids
 from albert_tf.errors import InputError
@@ -103,7 +103,7 @@ class Classification(ClassificationFlags, TaughtTextKind):
 
     def fit_labels(self, examples: Sequence[Example], path: str) -> Self:
         """Returns the kind with the labels of the training set, sorted, unless it has labels."""
-        labels = self.labels or sort_labels({example.known_label for example in examples})
+        labels = self.labels or collect_names([row.known_label for row in examples], path)
         if len(labels) < 2:
             raise InputError(
                 f"{path}: every row has the label '{labels[0]}'; expected two labels or more"

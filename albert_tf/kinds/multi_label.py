@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.data.fine_tuning.cells import LABEL_SEPARATOR, decode
-from albert_tf.data.fine_tuning.examples import Example, MultiLabels, sort_labels
+from albert_tf.data.fine_tuning.examples import Example, MultiLabels, collect_names
 from albert_tf.data.fine_tuning.features import label_ids
 from albert_tf.data.fine_tuning.label_sets import join_labels
 from albert_tf.data.fine_tuning.opened_tables import open_table
@@ -74,13 +74,11 @@ class MultiLabel(TaughtTextKind):
         fitted = super().fit_labels(examples, path)
         if self.labels:
             return fitted
-        names = {
-            name for example in examples for name in example.known_label.split(LABEL_SEPARATOR)
-        }
-        names.discard("")
+        sets = [example.known_label.split(LABEL_SEPARATOR) for example in examples]
+        names = [name for labels in sets for name in labels if name]
         if not names:
             raise InputError(f"{path}: no row has a label; expected one label or more")
-        return dataclasses.replace(fitted, labels=sort_labels(names))
+        return dataclasses.replace(fitted, labels=collect_names(names, path))
 
     def taught_loss(self, weight: float) -> TaughtMultiLabelLoss:
         return TaughtMultiLabelLoss(self.loss, weight)

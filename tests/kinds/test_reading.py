@@ -196,6 +196,21 @@ def test_an_empty_list_of_labels_is_no_label_of_a_row_to_predict():
     assert MultiLabel(labels=("x",)).read([row], "test")[0].label == ""
 
 
+@pytest.mark.parametrize("kind", [Classification(), MultiLabel()])
+def test_labels_that_may_be_missing_values_are_counted(kind, capsys):
+    names = ["nan", "yes", "None", "nan", r"\N", "N/A"]
+    train = [{"text": "a", "label": name} for name in names]
+    fitted = kind.fit_labels(kind.read(train, "train"), "x.csv")
+    assert fitted.labels == (r"\N", "N/A", "None", "nan", "yes")
+    said = [line for line in capsys.readouterr().err.splitlines() if "name of a label" in line]
+    assert said == [
+        "warning: x.csv: 'nan' is read as the name of a label; rows with it: 2",
+        r"warning: x.csv: '\N' is read as the name of a label; rows with it: 1",
+    ]
+    dataclasses.replace(kind, labels=("nan",)).fit_labels(kind.read(train, "train"), "x.csv")
+    assert "name of a label" not in capsys.readouterr().err
+
+
 def test_other_data_than_the_model_is_trained_on():
     one = rows(("text", "label"), ("a", "no"))
     with refused(r"^dev: has the text in 'text'; the model is trained"):

@@ -8,13 +8,16 @@ import math
 import re
 import textwrap
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Self
 
 from albert_tf.data.fine_tuning.cells import LABEL_SEPARATOR, as_text, is_missing
 from albert_tf.data.fine_tuning.tables import Table, read_unquoted
 from albert_tf.data.fine_tuning.written_values import is_bracketed
 from albert_tf.errors import InputError, warn
+
+# What programs write for a value that is missing, in lower case; `None` and `N/A` are also usual labels.
+_MISSING = ("nan", "null", r"\n", "<na>", "nat", "#n/a")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -298,13 +301,22 @@ def label_name(text: str, known: Collection[str] = ()) -> str:
     return name.partition(".")[0] if re.fullmatch(r"[+-]?\d+\.0+", name) else name
 
 
-def sort_labels(labels: Iterable[str]) -> tuple[str, ...]:
-    """Sorts names of labels; if all are whole numbers, by their values."""
-    labels = sorted(labels)
+def collect_names(names: Sequence[str], path: str) -> tuple[str, ...]:
+    """Returns the labels of a training file, given those of its rows.
+
+    They are sorted by name; if all are whole numbers, by their values. A warning counts those that may
+    stand for none.
+    """
+    counts = collections.Counter(names)
+    for name, count in counts.items():
+        if name.lower() in _MISSING:
+            warn(
+                f"{path}: {quote_names([name])} is read as the name of a label; rows with it: {count}"
+            )
     try:
-        return tuple(sorted(labels, key=int))
+        return tuple(sorted(counts, key=int))
     except ValueError:
-        return tuple(labels)
+        return tuple(sorted(counts))
 
 
 def check_label(place: str, label: str, labels: Labels) -> None:
