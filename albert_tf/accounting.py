@@ -13,6 +13,8 @@ from albert_tf.errors import InputError
 from albert_tf.known_files import FILES, Rows
 
 _SHOWN_CHARACTERS = 60
+# Of the names under which Keras registers KerasHub's classes; KerasNLP is its former name.
+_KERAS_HUB_PACKAGES = ("keras_hub>", "keras_nlp>")
 
 
 def account_for(values: Any, rows: Rows, place: str = "") -> Mapping[str, Any]:
@@ -27,9 +29,7 @@ def account_for(values: Any, rows: Rows, place: str = "") -> Mapping[str, Any]:
         InputError: it is no object, has an unknown key, or a value that changes what a model computes.
     """
     place = f"{place}: " if place else ""
-    if not isinstance(values, Mapping):
-        raise InputError(f"{place}received {shown(values)}; expected an object")
-    for key, value in values.items():
+    for key, value in check_object(values, place).items():
         if value is None:
             continue
         row = rows.get(key)
@@ -40,6 +40,13 @@ def account_for(values: Any, rows: Rows, place: str = "") -> Mapping[str, Any]:
                 "it if it has no effect"
             )
         check_value(key, value, row.accepted, place)
+    return values
+
+
+def check_object(values: Any, place: str = "") -> Mapping[str, Any]:
+    """Returns an object of a JSON file; raises an `InputError` if it is none."""
+    if not isinstance(values, Mapping):
+        raise InputError(f"{place}received {shown(values)}; expected an object")
     return values
 
 
@@ -56,6 +63,12 @@ def account_for_files(folder: str, names: Iterable[str]) -> None:
         for pattern, row in FILES.items():
             if row.accepted is not None and fnmatch.fnmatchcase(name, pattern):
                 raise InputError(f"{os.path.join(folder, name)}: not supported: {row.reason}")
+
+
+def is_keras_hub(values: Any) -> bool:
+    """Returns whether the content of a JSON file describes a model or a tokenizer of KerasHub."""
+    registered = values.get("registered_name") if isinstance(values, Mapping) else None
+    return isinstance(registered, str) and registered.startswith(_KERAS_HUB_PACKAGES)
 
 
 def shown(value: Any) -> str:

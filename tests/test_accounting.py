@@ -261,6 +261,12 @@ def test_a_key_of_a_tokenizer_has_no_effect_or_is_named(wordpiece_folder, key, v
             9,
             "key 'max_input_chars_per_word' is 9; only 100 or 200",
         ),
+        (
+            "model",
+            {"type": "WordLevel", "vocab": {}},
+            "model: key 'type' is 'WordLevel'; only 'Unigram' or 'WordPiece' is supported",
+        ),
+        ("model", {"vocab": {}}, "model: key 'type' is None; only 'Unigram' or 'WordPiece' is sup"),
         ("model.colour", 3, "model: key 'colour' is 3, and not known"),
         ("model.vocab.covid", 8, r"has 9 pieces; .*vocab\.txt has 8; expected one vocabulary"),
         ("model.vocab.cat", 9, "the piece 7 is ' '; in .*vocab.txt it is 'cat'"),
@@ -289,6 +295,33 @@ def test_a_tokenizer_json_with_other_ids_is_refused(wordpiece_folder, place, val
     change_json(wordpiece_folder / "tokenizer_config.json", do_lower_case=True)
     with refused(message):
         read_flags(wordpiece_folder)
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json"])
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"version": "1.', ", line 1: not JSON: Unterminated string"),
+        ("[]", ": received .*an object"),
+    ],
+)
+def test_a_damaged_file_of_a_tokenizer_is_refused(wordpiece_folder, name, content, message):
+    (wordpiece_folder / name).write_text(content)
+    with refused(rf"{re.escape(name)}{message}"):
+        read_flags(wordpiece_folder)
+
+
+@pytest.mark.parametrize("has_vocabulary", [True, False])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+def test_the_tokenizer_json_of_an_older_version_is_read(wordpiece_folder, encoding, has_vocabulary):
+    path = wordpiece_folder / "tokenizer.json"
+    values = json.loads(path.read_text())
+    del values["model"]["type"]
+    values["normalizer"]["lowercase"] = False
+    path.write_text(json.dumps(values), encoding=encoding)
+    if not has_vocabulary:
+        (wordpiece_folder / "vocab.txt").unlink()
+    assert read_flags(wordpiece_folder)["do_lower_case"] is False
 
 
 @quickly

@@ -19,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf import files
-from albert_tf.accounting import account_for
+from albert_tf.accounting import account_for, is_keras_hub
 from albert_tf.checkpoints.names import grouped_config, make_layout, read_rows
 from albert_tf.checkpoints.tensors import TensorReader
 from albert_tf.config import AlbertConfig
@@ -29,8 +29,6 @@ from albert_tf.model_folder import CONFIG_FILE, ModelFolder
 
 _WEIGHTS_FILE, _HEAD_FILE = "model.weights.h5", "task.weights.h5"
 
-# Of the names under which Keras registers their classes; KerasNLP is the former name of KerasHub.
-_PACKAGES = ("keras_hub>", "keras_nlp>")
 _BACKBONE_CLASS = "AlbertBackbone"
 _TASK_CLASSES = ("AlbertTextClassifier", "AlbertClassifier", "AlbertMaskedLM")
 # Ours -> theirs. `gelu` is the tanh form, layers share whole blocks.
@@ -92,12 +90,6 @@ _TABLE = _OUTER_ROWS + "".join(
 def _is_no_weight(name: str) -> bool:
     """Returns whether a tensor is the optimizer's, or the state of a random generator."""
     return name.startswith("optimizer/") or "seed_generator" in name
-
-
-def is_keras_hub(values: Any) -> bool:
-    """Returns whether the content of a JSON file describes a model of KerasHub."""
-    registered = values.get("registered_name") if isinstance(values, Mapping) else None
-    return isinstance(registered, str) and registered.startswith(_PACKAGES)
 
 
 def config_from_dict(values: Mapping[str, Any]) -> AlbertConfig:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from albert_tf import files
-from albert_tf.accounting import account_for_files
+from albert_tf.accounting import account_for_files, is_keras_hub
 from albert_tf.checkpoints import keras_hub
 from albert_tf.checkpoints.heads import CLASSIFIER_BIAS, Head, read_head
 from albert_tf.checkpoints.hugging_face import HuggingFaceConfig, is_hugging_face
@@ -147,7 +147,7 @@ class StoredModel:
         with name_place(self.config_file or self.path):
             if is_hugging_face(values):
                 config = HuggingFaceConfig.from_dict(values).encoder
-            elif keras_hub.is_keras_hub(values):
+            elif is_keras_hub(values):
                 config = keras_hub.config_from_dict(values)
             else:
                 config = AlbertConfig.from_dict(

@@ -12,14 +12,14 @@ import base64
 import contextlib
 import dataclasses
 import functools
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
 from sentencepiece import sentencepiece_model_pb2
 
-from albert_tf.accounting import account_for, shown
+from albert_tf import files
+from albert_tf.accounting import account_for, check_object, check_value, is_keras_hub, shown
 from albert_tf.errors import InputError
 from albert_tf.known_files import (
     BERT_NORMALIZER,
@@ -36,6 +36,8 @@ from albert_tf.tokenization.sentencepiece_models import mark_accents
 
 # The models that we have, and the flag that names each.
 _KINDS = {"Unigram": "--spm_model_file", "WordPiece": "--vocab_file"}
+# The keys by which the library tells a WordPiece model without a type, as its older versions wrote it.
+_WORDPIECE_KEYS = {"unk_token", "continuing_subword_prefix", "max_input_chars_per_word", "vocab"}
 # Normalizers of ALBERT's tokenizers, those of transformers and ours, in their order.
 _NORMALIZERS = ("NFKD", "StripAccents", "Lowercase", "NFC", "Precompiled", "Strip")
 # The replacements in the ALBERT tokenizers of transformers, of which ours needs none.
@@ -62,34 +64,44 @@ class TokenizerJson:
     Attributes:
         path: the file, for messages.
         values: its content.
+        kind: the type of the model, a key of `_KINDS`.
     """
 
     path: str
     values: Mapping[str, Any]
+    kind: str
 
     @classmethod
     def parse(cls, content: bytes, path: str) -> Self | None:
-        """Returns what a file holds; None if it holds no model of ours, like that of KerasHub."""
-        if not content.startswith(b"{"):
-            return None
+        """Returns what a file holds; None if it is a vocabulary in another format, or KerasHub's.
+
+        Raises:
+            InputError: it has a model of another type, or is damaged.
+        """
         try:
-            values = json.loads(content)
-        except ValueError:
+            values = check_object(files.parse_json(content, path), f"{path}: ")
+        except InputError:
+            if path.endswith(".json"):
+                raise
             return None
-        model = values.get("model")
-        is_ours = isinstance(model, Mapping) and str(model.get("type")) in _KINDS
-        return cls(path, values) if is_ours else None
+        if is_keras_hub(values):
+            return None
+        model = check_object(values.get("model"), f"{path}: model: ")
+        kind = model.get("type", _untyped_kind(model))
+        check_value(key="type", value=kind, accepted=(*_KINDS,), place=f"{path}: model: ")
+        return cls(path, values, kind)
 
     @property
     def is_wordpiece(self) -> bool:
         """Whether the vocabulary is one of WordPiece, and not a unigram model."""
-        return self.values["model"]["type"] == "WordPiece"
+        return self.kind == "WordPiece"
 
     def check_kind(self, expected: str) -> None:
         """Raises an `InputError` if the model is of another type."""
-        if (kind := self.values["model"]["type"]) != expected:
+        if self.kind != expected:
             raise InputError(
-                f"{self.path}: holds a {kind} vocabulary, expected {expected}; {_KINDS[kind]} names it"
+                f"{self.path}: holds a {self.kind} vocabulary, expected {expected}; "
+                f"{_KINDS[self.kind]} names it"
             )
 
     @functools.cached_property
@@ -298,6 +310,13 @@ class TokenizerJson:
             raise InputError(
                 f"{self.path}: does not describe a tokenizer as expected: {type(error).__name__}: {error}"
             ) from error
+
+
+def _untyped_kind(model: Mapping[str, Any]) -> str | None:
+    """Returns the type of a model without `type`, as the library determines it; None if not ours."""
+    if isinstance(model.get("vocab"), list):
+        return "Unigram"
+    return "WordPiece" if model.keys() >= _WORDPIECE_KEYS and "merges" not in model else None
 
 
 def _template(parts: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, int]]:

@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf import files
-from albert_tf.accounting import account_for, check_value, shown
+from albert_tf.accounting import account_for, check_object, check_value, shown
 from albert_tf.errors import InputError
 from albert_tf.known_files import (
     GENERIC_CLASSES,
@@ -324,17 +324,16 @@ def says_to_keep_accents(model_file: str) -> bool:
 
 
 def read_object(folder: ModelFolder, name: str) -> Mapping[str, Any]:
-    """Returns the object in a JSON file; an empty one if there is no such file, or no object in it."""
+    """Returns the object in a JSON file; an empty one if there is no such file."""
     if not folder.holds(name):
         return {}
     path = os.path.join(folder.path, name)
     folder.check_sum(path)
-    values = files.read_json(path)
-    return values if isinstance(values, Mapping) else {}
+    return check_object(files.read_json(path), f"{path}: ")
 
 
 def read_tokenizer_json(folder: ModelFolder) -> TokenizerJson | None:
-    """Returns the `tokenizer.json` of a folder; None if there is none, or it has no model of ours."""
+    """Returns the `tokenizer.json` of a folder; None if there is none, or it is KerasHub's."""
     if not folder.holds(TOKENIZER_FILE):
         return None
     path = os.path.join(folder.path, TOKENIZER_FILE)
