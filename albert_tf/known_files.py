@@ -246,6 +246,10 @@ WORD_MARKS: Rows = {
     **rows("a text begins with a word mark", "prepend_scheme", "first", "always"),
     **rows("pieces have one word mark, at their beginning", "split"),
 }
+SPLIT_WORD_MARKS: Rows = {
+    **WORD_MARKS,
+    **rows("every word begins with a word mark", "prepend_scheme", "always"),
+}
 ONLY_TYPE: Rows = rows("see `tokenizer_json`", "type")
 BERT_NORMALIZER: Rows = {
     **rows("see `tokenizer_json`", "type lowercase strip_accents handle_chinese_chars"),

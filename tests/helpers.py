@@ -125,6 +125,26 @@ def assert_agrees(differences):
         assert difference.agrees, difference
 
 
+def post_processor(pieces):
+    """Returns that of the `tokenizer.json` of a vocabulary, as transformers writes it."""
+    begin, first, second, end = (
+        {"SpecialToken": {"id": "[CLS]", "type_id": 0}},
+        {"Sequence": {"id": "A", "type_id": 0}},
+        {"Sequence": {"id": "B", "type_id": 1}},
+        {"SpecialToken": {"id": "[SEP]", "type_id": 0}},
+    )
+    last = {"SpecialToken": {"id": "[SEP]", "type_id": 1}}
+    return {
+        "type": "TemplateProcessing",
+        "single": [begin, first, end],
+        "pair": [begin, first, end, second, last],
+        "special_tokens": {
+            name: {"id": name, "ids": [pieces.index(name)], "tokens": [name]}
+            for name in ("[CLS]", "[SEP]")
+        },
+    }
+
+
 def change_json(path, **changes):
     """Changes keys of a JSON file; None removes one."""
     values = {**json.loads(path.read_text()), **changes}

@@ -15,7 +15,7 @@ from albert_tf.model_folder import ModelFolder
 from albert_tf.tokenization.tokenizer_json import TokenizerJson
 from albert_tf.tokenization.vocabulary_files import vocabulary_flags
 from tests.checkpoints.layouts import BERT_CONFIG, CONFIG
-from tests.helpers import change_json, refused, write_wordpiece
+from tests.helpers import change_json, post_processor, refused, write_wordpiece
 
 # Keys with values as versions 2 to 5 of transformers write them for every BERT or ALBERT.
 WRITTEN = {
@@ -159,15 +159,6 @@ def wordpiece_folder(tmp_path):
     pieces = (tmp_path / "vocab.txt").read_text().split()
     vocabulary = {piece: id_ for id_, piece in enumerate(pieces)}
     normalizer = {"clean_text": True, "handle_chinese_chars": True, "strip_accents": None}
-    single = [
-        {"SpecialToken": {"id": "[CLS]", "type_id": 0}},
-        {"Sequence": {"id": "A", "type_id": 0}},
-        {"SpecialToken": {"id": "[SEP]", "type_id": 0}},
-    ]
-    second = [
-        {"Sequence": {"id": "B", "type_id": 1}},
-        {"SpecialToken": {"id": "[SEP]", "type_id": 1}},
-    ]
     values = {
         "version": "1.0",
         "truncation": {
@@ -184,15 +175,7 @@ def wordpiece_folder(tmp_path):
         ],
         "normalizer": {"type": "BertNormalizer", "lowercase": True, **normalizer},
         "pre_tokenizer": {"type": "BertPreTokenizer"},
-        "post_processor": {
-            "type": "TemplateProcessing",
-            "single": single,
-            "pair": [*single, *second],
-            "special_tokens": {
-                name: {"id": name, "ids": [vocabulary[name]], "tokens": [name]}
-                for name in ("[CLS]", "[SEP]")
-            },
-        },
+        "post_processor": post_processor(pieces),
         "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
         "model": {
             "type": "WordPiece",
@@ -278,8 +261,9 @@ def test_a_key_of_a_tokenizer_has_no_effect_or_is_named(wordpiece_folder, key, v
         ("normalizer.type", "Lowercase", "has the normalizers Lowercase; expected BertNormalizer"),
         ("normalizer", {"type": "Sequence"}, "does not describe a tokenizer as expected: KeyError"),
         ("pre_tokenizer.type", "Whitespace", "has the pre-tokenizer Whitespace; expected BertPreT"),
-        ("post_processor.single", [], "post_processor adds other special pieces"),
-        ("post_processor", {"type": "RobertaProcessing"}, "post_processor adds other special piec"),
+        ("post_processor.single", [], "json: post_processor adds no or other special pieces"),
+        ("post_processor", {"type": "RobertaProcessing"}, "post_processor adds no or other speci"),
+        ("post_processor", None, "json: post_processor adds no or other special pieces, or in oth"),
         ("truncation.direction", "Left", "truncation: key 'direction' is 'Left'; only 'Right' is"),
     ],
 )

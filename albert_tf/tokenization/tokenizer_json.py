@@ -24,6 +24,7 @@ from albert_tf.errors import InputError
 from albert_tf.known_files import (
     BERT_NORMALIZER,
     ONLY_TYPE,
+    SPLIT_WORD_MARKS,
     TOKENIZER,
     TRUNCATION,
     UNIGRAM,
@@ -42,6 +43,11 @@ _WORDPIECE_KEYS = {"unk_token", "continuing_subword_prefix", "max_input_chars_pe
 _NORMALIZERS = ("NFKD", "StripAccents", "Lowercase", "NFC", "Precompiled", "Strip")
 # The replacements in the ALBERT tokenizers of transformers, of which ours needs none.
 _REPLACEMENTS = ({"String": "``"}, {"String": "''"}, {"Regex": " {2,}"})
+# The pre-tokenizers of a unigram model that put the word marks where ours does, and their keys.
+_WORD_MARKERS = {
+    ("Metaspace",): (WORD_MARKS,),
+    ("WhitespaceSplit", "Metaspace"): (ONLY_TYPE, SPLIT_WORD_MARKS),
+}
 _MAX_PIECES = 10_000_000
 # The roles of the pieces that begin and end a text, whose ids `Tokenizer` finds by name.
 _BEGIN, _END = "[CLS]", "[SEP]"
@@ -253,12 +259,13 @@ class TokenizerJson:
         self._check_replacements()
         splitter = self.values.get("pre_tokenizer") or {"type": "Sequence", "pretokenizers": []}
         parts = splitter["pretokenizers"] if splitter["type"] == "Sequence" else [splitter]
-        for part in parts:
-            rows = {"WhitespaceSplit": ONLY_TYPE, "Metaspace": WORD_MARKS}.get(part["type"])
-            if rows is None:
-                raise InputError(
-                    f"{self.path}: has the pre-tokenizer {part['type']}; expected Metaspace"
-                )
+        types = tuple(part["type"] for part in parts)
+        if types not in _WORD_MARKERS:
+            raise InputError(
+                f"{self.path}: pre_tokenizer is {', '.join(map(str, types)) or 'empty'}; expected "
+                f"{' or '.join(map(', '.join, _WORD_MARKERS))}"
+            )
+        for part, rows in zip(parts, _WORD_MARKERS[types], strict=True):
             account_for(part, rows, f"{self.path}: pre_tokenizer")
 
     def _check_replacements(self) -> None:
@@ -278,9 +285,8 @@ class TokenizerJson:
 
     def _check_special_pieces(self) -> None:
         """Checks that a text is [CLS] A [SEP], and a pair [CLS] A [SEP] B [SEP] with its segments."""
-        processor = self.values.get("post_processor")
-        if processor is None:
-            return
+        # Without one no special pieces are added; only some classes of transformers 5 then set theirs.
+        processor = self.values.get("post_processor") or {"type": None}
         pieces = self.pieces
         begin, end = pieces.index(_BEGIN), pieces.index(_END)
         if processor["type"] == "BertProcessing":
@@ -297,8 +303,8 @@ class TokenizerJson:
             )
         if not is_ours:
             raise InputError(
-                f"{self.path}: post_processor adds other special pieces, or in other places; expected "
-                f"{_BEGIN} A {_END} and {_BEGIN} A {_END} B {_END}, whose segments are 0 and 1"
+                f"{self.path}: post_processor adds no or other special pieces, or in other places; "
+                f"expected {_BEGIN} A {_END} and {_BEGIN} A {_END} B {_END}, whose segments are 0 and 1"
             )
 
     @contextlib.contextmanager
@@ -306,6 +312,8 @@ class TokenizerJson:
         """Makes an `InputError` of whatever happens where an object has another form than it should."""
         try:
             yield
+        except InputError:
+            raise
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             raise InputError(
                 f"{self.path}: does not describe a tokenizer as expected: {type(error).__name__}: {error}"

@@ -15,7 +15,7 @@ from albert_tf.tokenization import AlbertTokenizer, WordPieceTokenizer
 from albert_tf.tokenization.hugging_face_tokenizer import hugging_face_files
 from albert_tf.tokenization.in_graph import make_graph_tokenizer
 from albert_tf.tokenization.vocabulary_files import vocabulary_flags
-from tests.helpers import refused, write_wordpiece
+from tests.helpers import post_processor, refused, write_wordpiece
 
 has_library = importlib.util.find_spec("tokenizers") is not None
 LETTERS = "abcdeioυσς19é\u0301新冠vEs"
@@ -66,7 +66,8 @@ def as_json(vocabulary, tokens, lower_case):
     return {
         **{"version": "1.0", "truncation": None, "padding": None, "added_tokens": added},
         "normalizer": {"type": "BertNormalizer", "lowercase": lower_case, **normalizer},
-        **{"pre_tokenizer": {"type": "BertPreTokenizer"}, "post_processor": None},
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": post_processor([*vocabulary]),
         "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
         "model": {**model, "max_input_chars_per_word": 100, "vocab": vocabulary},
     }

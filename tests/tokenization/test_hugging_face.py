@@ -18,7 +18,7 @@ from albert_tf.tokenization.hugging_face_tokenizer import (
     hugging_face_files,
     tokenizer_files,
 )
-from tests.helpers import refused, tiny_config
+from tests.helpers import post_processor, refused, tiny_config
 from tests.tokenization.conftest import make_sentences, train_model
 
 TEXTS = [
@@ -171,6 +171,13 @@ def test_ids_around_masks_are_those_of_fill_mask(small_tokenizer, text):
     np.testing.assert_allclose(received, expected, rtol=1e-6)
 
 
+SPLIT = {"type": "WhitespaceSplit"}
+
+
+def word_marks(scheme):
+    return {"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": True}
+
+
 def as_transformers_saves(model: bytes, lower_case: bool = True) -> dict:
     """Returns the `tokenizer.json` that transformers 5 makes of a SentencePiece model of ALBERT's."""
     proto = sentencepiece_model_pb2.ModelProto.FromString(model)
@@ -190,6 +197,8 @@ def as_transformers_saves(model: bytes, lower_case: bool = True) -> dict:
             if piece.type != piece.NORMAL
         ],
         "normalizer": {"type": "Sequence", "normalizers": normalizers},
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [SPLIT, word_marks("always")]},
+        "post_processor": post_processor([piece for piece, _ in vocab]),
         "model": {"type": "Unigram", "unk_id": 1, "vocab": vocab},
     }
 
@@ -236,7 +245,12 @@ def test_a_wordpiece_tokenizer_json_is_its_vocabulary(tmp_path, wordpiece, lower
         "vocab": dict(sorted(ids.items())),
     }
     splitter = {"type": "BertPreTokenizer"}
-    values = {"normalizer": normalizer, "pre_tokenizer": splitter, "model": model}
+    values = {
+        "normalizer": normalizer,
+        "pre_tokenizer": splitter,
+        "post_processor": post_processor(expected.pieces),
+        "model": model,
+    }
     path = tmp_path / "tokenizer.json"
     path.write_text(json.dumps(values))
     tokenizer = WordPieceTokenizer.from_preset(tmp_path)
@@ -253,6 +267,31 @@ def test_a_wordpiece_tokenizer_json_is_its_vocabulary(tmp_path, wordpiece, lower
     path.write_text(json.dumps(values))
     with refused(r"has the pre-tokenizer Whitespace; expected BertPreTok"):
         WordPieceTokenizer(str(path))
+
+
+@pytest.mark.parametrize(
+    ("splitters", "message"),
+    [
+        ([word_marks("first")], None),
+        ([{"type": "Metaspace", "replacement": "▁", "add_prefix_space": True}], None),
+        ([], "pre_tokenizer is empty; expected Metaspace or WhitespaceSplit, Metaspace"),
+        ([SPLIT], "pre_tokenizer is WhitespaceSplit; expected Metaspace or "),
+        ([word_marks("never")], "key 'prepend_scheme' is 'never'; only 'first' or 'always' is"),
+        ([SPLIT, word_marks("first")], "key 'prepend_scheme' is 'first'; only 'always' is supp"),
+    ],
+)
+def test_a_unigram_tokenizer_json_puts_word_marks_where_ours_does(
+    tmp_path, small_tokenizer, splitters, message
+):
+    values = as_transformers_saves(small_tokenizer.vocabulary)
+    values["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": splitters}
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(values))
+    if message is None:
+        assert AlbertTokenizer(str(path)).pieces == small_tokenizer.pieces
+        return
+    with refused(rf"tokenizer\.json: .*{message}"):
+        AlbertTokenizer(str(path))
 
 
 def test_a_tokenizer_json_of_another_model_is_refused(tmp_path, small_tokenizer):
