@@ -155,6 +155,14 @@ CONFIG: Rows = {
     ),
 }
 
+# `special_tokens_map.json`, whose keys `tokenizer_config.json` may have, too. Authors may add roles,
+# whose keys end in `_token`; their tokens are read.
+SPECIAL_TOKENS: Rows = rows(
+    "special pieces and added tokens, see `tokenizer_settings`",
+    "pad_token unk_token cls_token sep_token mask_token bos_token eos_token additional_special_tokens "
+    "extra_special_tokens model_specific_special_tokens added_tokens_decoder never_split",
+)
+
 # `tokenizer_config.json`. The values of most rows depend on the vocabulary, and are checked in
 # `albert_tf.tokenization.tokenizer_settings`.
 TOKENIZER_CONFIG: Rows = {
@@ -163,11 +171,7 @@ TOKENIZER_CONFIG: Rows = {
         "have to be our rules, see `tokenizer_settings`",
         "keep_accents strip_accents tokenize_chinese_chars word_tokenizer_type tokenizer_class",
     ),
-    **rows(
-        "special pieces and added tokens, see `tokenizer_settings`",
-        "pad_token unk_token cls_token sep_token mask_token bos_token eos_token "
-        "additional_special_tokens extra_special_tokens added_tokens_decoder never_split",
-    ),
+    **SPECIAL_TOKENS,
     **rows("the length of embedded texts, see `kinds.sentence_transformers`", "model_max_length"),
     **rows("code of the model's author is not run", "auto_map", {}),
     **rows("long texts lose their end", "truncation_side", "right"),
@@ -211,7 +215,7 @@ TOKENIZER_CONFIG: Rows = {
         "name_or_path tokenizer_file vocab_file full_tokenizer_file special_tokens_map_file "
         "processor_class use_fast from_slow legacy trust_remote_code backend is_local local_files_only "
         "init_inputs cache_dir device_map spm_precompiled_charsmap _spm_precompiled_charsmap "
-        "transformers_version model_specific_special_tokens model_type tokenizer_type torch_dtype "
+        "transformers_version model_type tokenizer_type torch_dtype "
         "do_lower_case_file errors files_loaded fix_mistral_regex verbose",
     ),
 }

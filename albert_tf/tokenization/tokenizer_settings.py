@@ -21,8 +21,10 @@ from albert_tf.errors import InputError
 from albert_tf.known_files import (
     GENERIC_CLASSES,
     SENTENCEPIECE_CLASSES,
+    SPECIAL_TOKENS,
     TOKENIZER_CONFIG,
     WORDPIECE_CLASSES,
+    Rows,
 )
 from albert_tf.model_folder import ModelFolder
 from albert_tf.tokenization.rule_notes import check_rules
@@ -36,7 +38,12 @@ TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
 _SPECIAL_TOKENS_FILE = "special_tokens_map.json"
 _ADDED_TOKENS_FILE = "added_tokens.json"
 # Keys with lists of tokens, in the files that describe special ones.
-_TOKEN_LISTS = ("additional_special_tokens", "extra_special_tokens", "never_split")
+_TOKEN_LISTS = (
+    "additional_special_tokens",
+    "extra_special_tokens",
+    "model_specific_special_tokens",
+    "never_split",
+)
 
 _PieceType = sentencepiece_model_pb2.ModelProto.SentencePiece
 # A `tokenizer.json` has other scores for pieces that end in a digit and a comma, as ALBERT splits them.
@@ -140,7 +147,7 @@ class TokenizerSettings:
             InputError: the files do not say the same, or have other rules than ours.
         """
         path, values, saved = self._path(TOKENIZER_CONFIG_FILE), self._config, self._json
-        account_for(values, TOKENIZER_CONFIG, path)
+        _account_for(values, TOKENIZER_CONFIG, path)
         of_vocabulary = WORDPIECE_CLASSES if self.is_wordpiece else SENTENCEPIECE_CLASSES
         if (name := values.get("tokenizer_class")) is not None:
             check_value(
@@ -247,14 +254,16 @@ class TokenizerSettings:
     def _descriptions(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Yields the files that describe special tokens, and what they say."""
         yield TOKENIZER_CONFIG_FILE, self._config
-        yield _SPECIAL_TOKENS_FILE, read_object(self.folder, _SPECIAL_TOKENS_FILE)
+        values = read_object(self.folder, _SPECIAL_TOKENS_FILE)
+        _account_for(values, SPECIAL_TOKENS, self._path(_SPECIAL_TOKENS_FILE))
+        yield _SPECIAL_TOKENS_FILE, values
 
     def _tokens(self) -> Iterator[tuple[str, str, Any, int | None]]:
         """Yields each token that the files add: file, key, token, and its id if it is said."""
         for name, values in self._descriptions():
-            for key in ("bos_token", "eos_token"):
-                if values.get(key) is not None:
-                    yield name, f"key '{key}'", values[key], None
+            for key, token in values.items():
+                if _is_role(key, token) and key.removesuffix("_token") not in WORDPIECE._fields:
+                    yield name, f"key '{key}'", token, None
             for key in _TOKEN_LISTS:
                 listed = values.get(key) or []
                 if isinstance(listed, Mapping):
@@ -314,6 +323,17 @@ class TokenizerSettings:
                 f"{saved.path}: has another table of replacements than {self.vocabulary_file}; "
                 f"{_ONE_VOCABULARY}"
             )
+
+
+def _is_role(key: str, value: Any) -> bool:
+    """Returns whether a key is the role of a token, such as `entity_token`, and no `add_bos_token`."""
+    return key.endswith("_token") and not isinstance(value, bool | None)
+
+
+def _account_for(values: Mapping[str, Any], rows: Rows, path: str) -> None:
+    """Accounts for the keys of a file but the roles, whose tokens are read whatever their names are."""
+    others = {key: value for key, value in values.items() if not _is_role(key, value)}
+    account_for(others, rows, path)
 
 
 def says_to_keep_accents(model_file: str) -> bool:

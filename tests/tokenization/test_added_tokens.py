@@ -202,6 +202,10 @@ def test_offsets_are_the_places_of_tokens(tokenizer):
         ),
         ({"added_tokens.json": {"##x": 10}}, "the added token '##x' is another piece's text, or"),
         (
+            {"special_tokens_map.json": {"colour": "[E1]"}},
+            r"special_tokens_map\.json: key 'colour' is '\[E1\]', and not known",
+        ),
+        (
             {"tokenizer_config.json": {"never_split": ["x"]}},
             "key 'never_split' has the token 'x', wh",
         ),
@@ -229,6 +233,23 @@ def test_flags_come_from_the_file_that_says_them(tmp_path):
     assert tokenizer.vocab_size == 10
     with refused("has added tokens, which are the last pieces; expected a vocabulary without"):
         tokenizer.with_pieces(["x"])
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("special_tokens_map.json", {"entity_token": "[E1]"}),
+        ("special_tokens_map.json", {"entity_token": {"content": "[E1]", "normalized": False}}),
+        ("tokenizer_config.json", {"entity_token": "[E1]"}),
+        ("tokenizer_config.json", {"model_specific_special_tokens": {"entity_token": "[E1]"}}),
+        ("tokenizer_config.json", {"extra_special_tokens": {"entity_token": "[E1]"}}),
+    ],
+)
+def test_the_token_of_a_role_of_the_author_is_cut_out(tmp_path, name, content):
+    path = write_wordpiece(tmp_path / "vocab.txt", ["[E1]", *"ab"])
+    (tmp_path / name).write_text(json.dumps(content))
+    assert vocabulary_flags(ModelFolder(str(tmp_path)))["do_lower_case"] is True
+    assert WordPieceTokenizer(path).encode("a [E1] b") == [6, 5, 7]
 
 
 def test_a_sentencepiece_vocabulary_has_none(tmp_path, small_model_file):
