@@ -201,9 +201,10 @@ TOKENIZER_CONFIG: Rows = {
         "of text that is made of ids", "clean_up_tokenization_spaces spaces_between_special_tokens"
     ),
     **rows("the offsets of pieces", "trim_offsets"),
+    **rows("the segments of pairs, of which a line warns", "model_input_names"),
     **rows(
         "the encoder has its own inputs",
-        "model_input_names return_tensors return_attention_mask return_token_type_ids",
+        "return_tensors return_attention_mask return_token_type_ids",
     ),
     **rows(
         "of the generation of text",

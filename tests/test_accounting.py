@@ -204,6 +204,17 @@ def test_keys_of_tokenizers_are_known(wordpiece_folder):
     assert read_flags(wordpiece_folder) == expected
 
 
+def test_a_line_warns_of_pairs_without_segments(wordpiece_folder, capsys):
+    path = wordpiece_folder / "tokenizer_config.json"
+    path.write_text('{"model_input_names": ["input_ids", "token_type_ids", "attention_mask"]}')
+    read_flags(wordpiece_folder)
+    assert capsys.readouterr().err == ""
+    path.write_text('{"model_input_names": ["input_ids", "attention_mask"]}')
+    read_flags(wordpiece_folder)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"warning: {path}: model_input_names has no token_type_ids, so ")
+
+
 @pytest.mark.parametrize("key", HARMFUL)
 def test_values_that_change_ids_are_named(wordpiece_folder, key):
     (wordpiece_folder / "tokenizer_config.json").write_text(json.dumps({key: HARMFUL[key]}))

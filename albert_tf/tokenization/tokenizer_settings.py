@@ -17,7 +17,7 @@ from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf import files
 from albert_tf.accounting import account_for, check_object, check_value, shown
-from albert_tf.errors import InputError
+from albert_tf.errors import InputError, warn
 from albert_tf.known_files import (
     GENERIC_CLASSES,
     SENTENCEPIECE_CLASSES,
@@ -27,6 +27,7 @@ from albert_tf.known_files import (
     Rows,
 )
 from albert_tf.model_folder import ModelFolder
+from albert_tf.options import check_layout
 from albert_tf.tokenization.rule_notes import check_rules
 from albert_tf.tokenization.sentencepiece_models import keeps_accents
 from albert_tf.tokenization.special_pieces import SENTENCEPIECE, WORDPIECE
@@ -148,6 +149,7 @@ class TokenizerSettings:
         """
         path, values, saved = self._path(TOKENIZER_CONFIG_FILE), self._config, self._json
         _account_for(values, TOKENIZER_CONFIG, path)
+        self._warn_of_segments()
         of_vocabulary = WORDPIECE_CLASSES if self.is_wordpiece else SENTENCEPIECE_CLASSES
         if (name := values.get("tokenizer_class")) is not None:
             check_value(
@@ -172,6 +174,17 @@ class TokenizerSettings:
                 )
         check_rules(path, values, self.is_wordpiece, lower_case)
         return lower_case
+
+    def _warn_of_segments(self) -> None:
+        path, names = self._path(TOKENIZER_CONFIG_FILE), self._config.get("model_input_names")
+        if names is None:
+            return
+        check_layout(names, [str], path, "model_input_names")
+        if "token_type_ids" not in names:
+            warn(
+                f"{path}: model_input_names has no token_type_ids, so transformers gives both texts of a "
+                "pair segment 0; here the second one has segment 1"
+            )
 
     def _check_same_rules(self, lower_case: bool) -> None:
         """Checks that accents, Chinese characters and words are treated as by our tokenizers."""
