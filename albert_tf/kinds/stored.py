@@ -3,6 +3,7 @@
 import keras
 
 from albert_tf.checkpoints.hugging_face import generic_labels
+from albert_tf.checkpoints.names import OriginalReader
 from albert_tf.checkpoints.stored_model import StoredModel
 from albert_tf.config import AlbertConfig
 from albert_tf.conversion import class_of
@@ -60,6 +61,13 @@ def head_kind(stored: StoredModel, config: AlbertConfig, lower_case: bool) -> Ki
             head="simple",
         )
     kind = classifier_kind(stored, config, unnamed=True)
+    if kind is None and model is AlbertClassifier:
+        raise InputError(
+            f"{stored.reader.prefix}: its head has one output, as regressions and multiple choice have, "
+            "and TensorFlow 1's checkpoints do not say which; expected a folder of "
+            "albert-convert --to=hugging_face, which makes a regression of it; "
+            "albert_tf.AlbertMultipleChoice.from_preset(...) takes this one as multiple choice"
+        )
     if kind is None:
         raise InputError(
             f"holds an {model.__name__}; only encoders, classifiers, regressions, token classifiers, "
@@ -155,11 +163,13 @@ def classifier_kind(
     problem_type = theirs.problem_type if theirs else None
     is_multi_label = problem_type == "multi_label_classification"
     # To `transformers`, a single output without a problem type is a regression.
-    is_single = num_classes == 1 and stored.reader.format_name == "hugging_face"
-    is_score = problem_type == "regression" or (is_single and not is_multi_label)
+    is_score = problem_type == "regression" or (num_classes == 1 and not is_multi_label)
     if is_score and model is AlbertClassifier:
         if num_classes > 1:
             raise InputError(f"{stored.path}: predicts {num_classes} scores; only one can be read")
+        # The original's heads of regressions and of multiple choice have the same names.
+        if isinstance(stored.reader, OriginalReader):
+            return None
         return Regression(max_seq_length=length, pairs=pairs)
     if not labels:
         if not (unnamed or is_multi_label):

@@ -20,11 +20,19 @@ import tensorflow as tf
 
 import albert_tf
 from albert_tf import files
-from albert_tf.conversion import save_model
+from albert_tf.conversion import save_model, save_tf1_checkpoint
 from albert_tf.errors import InputError
 from albert_tf.kinds import Classification, MultiLabel, Regression, TokenClassification
+from albert_tf.tasks.conversion import ConversionOptions
+from albert_tf.tasks.conversion import run as convert
 from tests.checkpoints.layouts import original_tensors, write_original
-from tests.helpers import change_json, change_kind, refused, write_wordpiece
+from tests.helpers import (
+    assert_same_weights,
+    change_json,
+    change_kind,
+    refused,
+    write_wordpiece,
+)
 from tests.tasks.animals import pair_files, write_vocabulary
 
 # As a DataFrame of pandas does, it yields the names of its columns.
@@ -184,6 +192,39 @@ def test_a_padded_word_table_has_no_more_pieces(loaded, write_hugging_face, eage
 def test_what_was_not_loaded_from_a_folder_is_not_pickled(loaded):
     with pytest.raises(pickle.PicklingError, match="has no folder to load it from"):
         pickle.dumps(loaded.make_embedder())
+
+
+@pytest.mark.parametrize("name", ["AlbertClassifier", "AlbertMultipleChoice"])
+def test_one_output_of_tensorflow_1_may_be_a_score_or_that_of_a_choice(
+    loaded, name, tmp_path, eagerly
+):
+    number = {"num_classes": 1} if name == "AlbertClassifier" else {}
+    model = getattr(albert_tf, name)(loaded.model.encoder, **number)
+    theirs = tmp_path / "archive"
+    theirs.mkdir()
+    (theirs / "30k-clean.model").write_bytes(loaded.tokenizer.vocabulary)
+    model.config.to_json_file(str(theirs / "albert_config.json"))
+    save_tf1_checkpoint(model, str(theirs / "model.ckpt-best"))
+    message = "model.ckpt-best: its head has one output, .*=hugging_face, .*MultipleChoice.from_pre"
+    with refused(message):
+        albert_tf.load(theirs)
+    # What the message says.
+    if name == "AlbertMultipleChoice":
+        assert_same_weights(albert_tf.AlbertMultipleChoice.from_preset(theirs), model)
+        return
+    output = str(tmp_path / "converted")
+    convert(
+        ConversionOptions(init_checkpoint=str(theirs), to="hugging_face", output_checkpoint=output)
+    )
+    assert isinstance(albert_tf.load(output).kind, Regression)
+
+
+def test_one_output_of_our_own_folder_is_a_score(loaded, tmp_path, eagerly):
+    config = dataclasses.replace(loaded.model.config, sharing="attention")
+    model = albert_tf.AlbertClassifier(albert_tf.AlbertEncoder(config), num_classes=1)
+    vocabulary = {"spiece.model": loaded.tokenizer.vocabulary}
+    save_model(model, str(tmp_path / "ours"), contents=vocabulary)
+    assert isinstance(albert_tf.load(tmp_path / "ours").kind, Regression)
 
 
 @pytest.fixture
