@@ -261,16 +261,18 @@ BERT_NORMALIZER: Rows = {
     **rows("control characters are dropped", "clean_text", True),
 }
 
-# KerasHub's `config.json`, and the object `config` in it.
+# KerasHub's `config.json` and `task.json`, and the objects `config` in them.
 KERAS_HUB: Rows = {
     **rows(
         "read by `checkpoints.keras_hub`",
         "class_name config backbone vocabulary_size num_layers num_heads num_groups embedding_dim "
-        "num_inner_repetitions hidden_dim intermediate_dim dropout max_sequence_length num_segments",
+        "num_inner_repetitions hidden_dim intermediate_dim dropout max_sequence_length num_segments "
+        "preprocessor sequence_length",
     ),
-    **rows(
-        "logits are returned, texts are split by our rules", "activation preprocessor num_classes"
-    ),
+    **rows("another function of the logits", "activation", "linear", "softmax", "sigmoid"),
+    **rows("the longer text of a pair loses its end", "truncate", "round_robin"),
+    **rows("the length of the head's bias", "num_classes"),
+    **rows("texts are split by our rules", "tokenizer config_file"),
     **rows("notes", "module registered_name name trainable dtype compile_config build_config"),
 }
 
@@ -282,6 +284,8 @@ FILES: Rows = {
     **rows("read", "config.json albert_config.json bert_config.json"),
     **rows("read", "model.safetensors model.safetensors.index.json model-*-of-*.safetensors"),
     **rows("read", "spiece.model vocab.txt tokenizer.json tokenizer_config.json"),
+    **rows("read, of KerasHub", "model.weights.h5 task.weights.h5 task.json"),
+    **rows("what `task.json` says, and notes, of KerasHub", "preprocessor.json metadata.json"),
     **rows("special pieces and added tokens", "special_tokens_map.json added_tokens.json"),
     **rows("read", "modules.json sentence_*_config.json config_sentence_transformers.json"),
     **rows(

@@ -1,7 +1,8 @@
 """KerasHub's models: their files, and a table from our names to theirs. KerasHub itself is not needed.
 
 `AlbertBackbone`, `AlbertTextClassifier` and `AlbertMaskedLM` of https://github.com/keras-team/keras-hub
-come as presets: folders with `config.json`, `model.weights.h5` and, for heads, `task.weights.h5`.
+come as presets: folders with `config.json`, `model.weights.h5` and, for heads, `task.json` and
+`task.weights.h5`.
 
 Keras names the tensors in these files by the classes of the layers, counted, and not by their names.
 Kernels and biases of the attention keep heads and head size apart: (H, N, D), (N, D), (N, D, H). The
@@ -12,25 +13,36 @@ import contextlib
 import io
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import h5py
 import numpy as np
 import tensorflow as tf
 
 from albert_tf import files
-from albert_tf.accounting import account_for, is_keras_hub
+from albert_tf.accounting import account_for, is_keras_hub, shown
+from albert_tf.checkpoints.hugging_face import ProblemType
 from albert_tf.checkpoints.names import grouped_config, make_layout, read_rows
 from albert_tf.checkpoints.tensors import TensorReader
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, name_place
 from albert_tf.known_files import KERAS_HUB
 from albert_tf.model_folder import CONFIG_FILE, ModelFolder
+from albert_tf.options import check_layout
 
 _WEIGHTS_FILE, _HEAD_FILE = "model.weights.h5", "task.weights.h5"
+_TASK_FILE = "task.json"  # older presets have its content in `config.json`
 
 _BACKBONE_CLASS = "AlbertBackbone"
-_TASK_CLASSES = ("AlbertTextClassifier", "AlbertClassifier", "AlbertMaskedLM")
+_CLASSIFIERS = ("AlbertTextClassifier", "AlbertClassifier")
+_TASK_CLASSES = (*_CLASSIFIERS, "AlbertMaskedLM")
+# The activations of a classifier's logits -> the meaning of its outputs. Whether those of `linear` are
+# classes or a score, their number tells.
+_PROBLEM_TYPES: Mapping[str, ProblemType | None] = {
+    "linear": None,
+    "softmax": "single_label_classification",
+    "sigmoid": "multi_label_classification",
+}
 # Ours -> theirs. `gelu` is the tanh form, layers share whole blocks.
 _CONFIG_KEYS = {
     "vocab_size": "vocabulary_size",
@@ -110,6 +122,44 @@ def config_from_dict(values: Mapping[str, Any]) -> AlbertConfig:
     if missing:
         raise InputError(f"key '{missing[0]}' is missing in the config of {name}")
     return AlbertConfig(**{ours: config[theirs] for ours, theirs in _CONFIG_KEYS.items()})
+
+
+class ClassifierTask(NamedTuple):
+    """What the preset of a classifier says of its inputs and outputs.
+
+    Attributes:
+        problem_type: the meaning of its outputs, if its activation tells.
+        max_seq_length: the number of tokens to which its preprocessor truncates texts; None without one.
+    """
+
+    problem_type: ProblemType | None = None
+    max_seq_length: int | None = None
+
+
+def read_task(folder: ModelFolder) -> ClassifierTask:
+    """Returns what the preset of a classifier says; raises an `InputError` if it is of another task."""
+    if folder.holds(_TASK_FILE):
+        path = os.path.join(folder.path, _TASK_FILE)
+        values = files.read_json(path)
+    else:
+        path, values = folder.config_file, folder.values
+        if values.get("class_name") == _BACKBONE_CLASS:
+            return ClassifierTask()
+    account_for(values, KERAS_HUB, path)
+    if values.get("class_name") not in _CLASSIFIERS:
+        raise InputError(
+            f"{path}: class_name is {shown(values.get('class_name'))}, and the weights are those of a "
+            f"classifier; expected {' or '.join(_CLASSIFIERS)}"
+        )
+    config = account_for(values.get("config"), KERAS_HUB, f"{path}: config")
+    preprocessor, length = config.get("preprocessor"), None
+    if preprocessor is not None:
+        place = "config.preprocessor"
+        account_for(preprocessor, KERAS_HUB, f"{path}: {place}")
+        check_layout(preprocessor, {"config": {"sequence_length?": int | None}}, path, place)
+        account_for(preprocessor["config"], KERAS_HUB, f"{path}: {place}.config")
+        length = preprocessor["config"].get("sequence_length")
+    return ClassifierTask(_PROBLEM_TYPES[config.get("activation") or "linear"], length)
 
 
 # What h5py raises for damaged files.

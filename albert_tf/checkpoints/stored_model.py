@@ -15,7 +15,7 @@ from albert_tf import files
 from albert_tf.accounting import account_for_files, is_keras_hub
 from albert_tf.checkpoints import keras_hub
 from albert_tf.checkpoints.heads import CLASSIFIER_BIAS, Head, read_head
-from albert_tf.checkpoints.hugging_face import HuggingFaceConfig, is_hugging_face
+from albert_tf.checkpoints.hugging_face import HuggingFaceConfig, ProblemType, is_hugging_face
 from albert_tf.checkpoints.hugging_face_reader import (
     FolderReader,
     check_weights,
@@ -196,6 +196,24 @@ class StoredModel:
     def labels(self) -> tuple[str, ...]:
         """The names of a classifier's classes; empty if they are only `LABEL_0` and so on, or unknown."""
         return self.hugging_face.label_names if self.hugging_face else ()
+
+    @functools.cached_property
+    def _task(self) -> keras_hub.ClassifierTask:
+        """What a classifier's preset of KerasHub says; nothing for other formats."""
+        if isinstance(self.reader, keras_hub.KerasHubReader):
+            return keras_hub.read_task(self.folder)
+        return keras_hub.ClassifierTask()
+
+    @property
+    def problem_type(self) -> ProblemType | None:
+        """The meaning of a classifier's outputs; None if its files do not say it."""
+        theirs = self.hugging_face or self._task
+        return theirs.problem_type
+
+    @property
+    def max_seq_length(self) -> int | None:
+        """The number of tokens to which a classifier truncates texts; None if its files name none."""
+        return self._task.max_seq_length
 
     @functools.cached_property
     def reader(self) -> TensorReader:

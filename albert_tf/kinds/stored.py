@@ -157,10 +157,11 @@ def classifier_kind(
     model = class_of(stored.head)
     if model not in (AlbertClassifier, AlbertTokenClassifier):
         return None
-    num_classes, length = stored.head.arguments["num_classes"], config.max_position_embeddings
+    num_classes, labels = stored.head.arguments["num_classes"], stored.labels
+    positions = config.max_position_embeddings
+    length = min(stored.max_seq_length or positions, positions)
     pairs = config.type_vocab_size > 1  # the second text of a pair is of segment 1
-    theirs, labels = stored.hugging_face, stored.labels
-    problem_type = theirs.problem_type if theirs else None
+    problem_type = stored.problem_type
     is_multi_label = problem_type == "multi_label_classification"
     # To `transformers`, a single output without a problem type is a regression.
     is_score = problem_type == "regression" or (num_classes == 1 and not is_multi_label)
@@ -172,7 +173,7 @@ def classifier_kind(
             return None
         return Regression(max_seq_length=length, pairs=pairs)
     if not labels:
-        if not (unnamed or is_multi_label):
+        if not (unnamed or is_multi_label or stored.max_seq_length):
             return None
         labels = generic_labels(num_classes)
     if model is AlbertTokenClassifier:
