@@ -172,7 +172,10 @@ TOKENIZER_CONFIG: Rows = {
         "keep_accents strip_accents tokenize_chinese_chars word_tokenizer_type tokenizer_class",
     ),
     **SPECIAL_TOKENS,
-    **rows("the length of embedded texts, see `kinds.sentence_transformers`", "model_max_length"),
+    **rows(
+        "the length of embedded texts, see `kinds.sentence_transformers`",
+        "model_max_length max_len",
+    ),
     **rows("code of the model's author is not run", "auto_map", {}),
     **rows("long texts lose their end", "truncation_side", "right"),
     **rows("of words", "do_basic_tokenize do_word_tokenize do_subword_tokenize", True),
@@ -210,7 +213,6 @@ TOKENIZER_CONFIG: Rows = {
         "of the generation of text",
         "chat_template chat_control_tokens response_schema response_template use_default_system_prompt",
     ),
-    **rows("another name of the longest text, which embedders note elsewhere", "max_len"),
     **rows(
         "notes about the origin",
         "name_or_path tokenizer_file vocab_file full_tokenizer_file special_tokens_map_file "

@@ -126,8 +126,9 @@ def stored_similarity(folder: ModelFolder) -> str:
 def _read_length(folder: ModelFolder, lower_case: bool) -> int | None:
     """Returns the maximum length of texts; None if neither a Transformer nor its tokenizer has one."""
     name = next(filter(folder.holds, TRANSFORMER_FILES), None)
-    length = read_object(folder, TOKENIZER_CONFIG_FILE).get("model_max_length")
-    place, key = TOKENIZER_CONFIG_FILE, "model_max_length"
+    place, tokenizer = TOKENIZER_CONFIG_FILE, read_object(folder, TOKENIZER_CONFIG_FILE)
+    key = "model_max_length" if "model_max_length" in tokenizer else "max_len"  # its old name
+    length = tokenizer.get(key)
     if name is not None:
         path = os.path.join(folder.path, name)
         values = account_for(read_object(folder, name), TRANSFORMER, path)

@@ -187,6 +187,7 @@ def write_modules(folder, modules, pooling):
     [
         ({"pooling_mode_cls_token": True}, "max_seq_length", "sentence_bert_config.json"),
         ({"pooling_mode": "cls"}, "model_max_length", "tokenizer_config.json"),  # of version 6
+        ({"pooling_mode": "cls"}, "max_len", "tokenizer_config.json"),  # of old tokenizers
     ],
 )
 def test_folders_of_sentence_transformers_say_how(pooling, key, file, model, folder, tmp_path):
