@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, Self, get_args
 
 from albert_tf.accounting import account_for
-from albert_tf.checkpoints.names import grouped_config, make_layout, read_rows
+from albert_tf.checkpoints.names import grouped_config, make_layout, names_in, read_rows
 from albert_tf.checkpoints.tensors import Layout, stored_by_path
 from albert_tf.config import BERT_SHARING, LAYER_NORM_EPSILON, AlbertConfig, with_bert_keys
 from albert_tf.errors import InputError
@@ -278,6 +278,11 @@ _COMMON_HEADS = """
 (?:token_)?head/dense            classifier
 span_head/dense                  qa_outputs
 """
+
+
+def heads_of(model_type: ModelType) -> tuple[str, ...]:
+    """Returns the names of the layers of heads in the folders of a model."""
+    return names_in(_HEADS[model_type] + _COMMON_HEADS)
 
 
 def layout_of(model_type: ModelType, bare: bool = False) -> Layout:

@@ -102,6 +102,7 @@ class FolderReader(TensorReader):
         self.description += f", {model_type.capitalize()}Model" if is_bare else model_name
         self.encoder_prefixes = ("embeddings.", "encoder.", "pooler.") if is_bare else (prefix,)
         self.layout = hugging_face.layout_of(model_type, is_bare)
+        self.head_names = hugging_face.heads_of(model_type)
 
     def _get(self, name: str) -> np.ndarray:
         return self._tensors[name].astype(np.float32)

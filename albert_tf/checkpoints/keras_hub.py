@@ -22,7 +22,7 @@ import tensorflow as tf
 from albert_tf import files
 from albert_tf.accounting import account_for, is_keras_hub, shown
 from albert_tf.checkpoints.hugging_face import ProblemType
-from albert_tf.checkpoints.names import grouped_config, make_layout, read_rows
+from albert_tf.checkpoints.names import grouped_config, make_layout, names_in, read_rows
 from albert_tf.checkpoints.tensors import TensorReader
 from albert_tf.config import AlbertConfig
 from albert_tf.errors import InputError, name_place
@@ -178,6 +178,7 @@ class KerasHubReader(TensorReader):
     format_name = "keras_hub"
     description = "KerasHub"
     encoder_prefixes = (_BACKBONE,)
+    head_names = names_in(_OUTER_ROWS)
     is_no_weight = staticmethod(_is_no_weight)
     layout = staticmethod(make_layout(read_rows(_TABLE), _ENDS, "KerasHub's"))
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 import keras
 
+from albert_tf.accounting import shown
 from albert_tf.checkpoints.growth import Growth
 from albert_tf.checkpoints.stored_model import StoredModel
 from albert_tf.checkpoints.tensors import Stored, TensorReader, assign, variables_by_path
@@ -24,6 +25,7 @@ class LoadReport:
         read: for each variable that was read, its path and how the checkpoint stores it.
         missing: paths of the variables that the checkpoint lacks and that keep their values.
         unexpected: names of the weights in the checkpoint that the model has no place for.
+        unknown: those of them that are of no head either.
         optimizer: names of the optimizer's variables, the step and TensorFlow's own.
         sha256: sums of the files without a checksum of their own (safetensors), by name.
     """
@@ -34,6 +36,7 @@ class LoadReport:
     read: tuple[tuple[str, Stored], ...]
     missing: tuple[str, ...]
     unexpected: tuple[str, ...]
+    unknown: tuple[str, ...]
     optimizer: tuple[str, ...]
     sha256: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
@@ -51,6 +54,14 @@ class LoadReport:
             f"read {len(self.read)} variables from {self.prefix} ({self.format})"
             f"{unneeded}{missing}{sums}"
         )
+
+    def warn_of_unknown(self) -> None:
+        """Warns if there are weights of no known head, which other code may apply before its own."""
+        if self.unknown:
+            warn(
+                f"{self.prefix}: holds {shown(', '.join(self.unknown))}, weights of no known head; they "
+                "are left out, and a model that applies them has other outputs"
+            )
 
     def check_complete(self) -> None:
         """Raises an `InputError` if weights are missing, which only training would make useful."""
@@ -164,6 +175,7 @@ def load_stored(
     read = {path: reader.layout(path) for path in wanted}
     taken = {name for stored in read.values() for name in stored.names}
     unexpected: list[str] = []
+    unknown: list[str] = []
     optimizer: list[str] = []
     for name in sorted(reader.shapes.keys() - taken):
         (optimizer if reader.is_no_weight(name) else unexpected).append(name)
@@ -173,6 +185,8 @@ def load_stored(
             raise InputError(
                 f"{reader.prefix}: holds '{name}', for which the model of this config has no place"
             )
+        if not is_encoder and not reader.is_of_head(name):
+            unknown.append(name)
     assign(wanted, values)
     _warn_of_depth(encoder.config, stored)
     return LoadReport(
@@ -182,6 +196,7 @@ def load_stored(
         read=tuple(read.items()),
         missing=tuple(missing),
         unexpected=tuple(unexpected),
+        unknown=tuple(unknown),
         optimizer=tuple(optimizer),
         sha256=reader.sha256,
     )

@@ -48,6 +48,11 @@ def read_rows(table: str) -> list[Row]:
     ]
 
 
+def names_in(table: str) -> tuple[str, ...]:
+    """Returns the names that others give in a table."""
+    return tuple(name for _, stored in read_rows(table) for name in stored.names)
+
+
 # Heads that others lack. Their names are ours, for our own folders and for the reports of missing keys. A
 # head that only some lack has a row in the tables of the others, which come first.
 OWN_HEADS = r"""
@@ -170,6 +175,7 @@ class OriginalReader(CheckpointReader):
     format_name: FormatName = "tf1"
     description = "TensorFlow 1, the original's names"
     encoder_prefixes = ("bert/",)
+    head_names = names_in(_OUTER_ROWS)
     layout = staticmethod(stored_as_original)
 
     def check_config(self, config: AlbertConfig) -> None:

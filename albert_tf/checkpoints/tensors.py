@@ -79,6 +79,7 @@ class TensorReader:
         format_name: the format's name; several formats are Hugging Face's.
         description: the format's name in messages.
         encoder_prefixes: prefixes of the names of the encoder's weights.
+        head_names: names of the layers of heads, or of their weights.
         sha256: see `albert_tf.checkpoints.loading.LoadReport`.
         layout: how the files store a variable.
         prefix: what the files' names begin with, or their folder.
@@ -88,6 +89,7 @@ class TensorReader:
     format_name: FormatName = "albert_tf"
     description: str = "albert_tf"
     encoder_prefixes: tuple[str, ...] = ()
+    head_names: tuple[str, ...] = ()
     sha256: Mapping[str, str] = types.MappingProxyType({})
     layout: Layout = staticmethod(stored_by_path)
 
@@ -119,6 +121,10 @@ class TensorReader:
         """Returns whether a name is the optimizer's."""
         # Keras joins the path of a slot's variable with `_`, so an optimizer's paths have two parts.
         return name.count("/") == 1
+
+    def is_of_head(self, name: str) -> bool:
+        """Returns whether a name is that of a weight of a head, of this model or of another."""
+        return name in self.head_names or re.sub("[./][^./]+$", "", name) in self.head_names
 
     def may_lack(self, path: str) -> bool:
         """Returns whether a path belongs to a part of the encoder that the files may lack."""

@@ -131,7 +131,9 @@ def _load(
             model = kind.make_model(AlbertEncoder(config), 0.0, None, None)
             load_stored(model, stored).check_complete()
         else:
-            model, _ = read_model(config, stored)
+            model, report = read_model(config, stored)
+            if not stored.own:  # which may hold what pre-training alone needs
+                report.warn_of_unknown()
             kind = head_kind(stored, config, tokenizer.lower_case)
             kind.check_segments(config)
             model = with_projection(model, kind, stored)

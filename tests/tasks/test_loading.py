@@ -17,6 +17,7 @@ import signal
 import numpy as np
 import pytest
 import tensorflow as tf
+from safetensors.numpy import load_file, save_file
 
 import albert_tf
 from albert_tf import files
@@ -240,6 +241,28 @@ def write_hugging_face(loaded, tmp_path):
         return folder
 
     return write
+
+
+@pytest.mark.parametrize(
+    ("names", "named"),
+    [
+        (
+            ["pre_classifier.weight", "predictions.bias"],
+            "holds 'pre_classifier.weight', weights of ",
+        ),
+        (["predictions.dense.weight", "qa_outputs.weight"], ""),
+    ],
+)
+def test_weights_of_no_known_head_are_named(
+    loaded, write_hugging_face, names, named, capsys, eagerly
+):
+    folder = write_hugging_face(albert_tf.AlbertClassifier(loaded.model.encoder, num_classes=2))
+    path = f"{folder}/model.safetensors"
+    more = {name: np.ones((3,), np.float32) for name in names}
+    save_file({**load_file(path), **more}, path, {"format": "pt"})
+    albert_tf.load(folder)
+    said = capsys.readouterr().err
+    assert said.startswith(f"warning: {folder}: {named}") if named else not said
 
 
 def test_other_hugging_face_folders(loaded, write_hugging_face, tmp_path, eagerly):
