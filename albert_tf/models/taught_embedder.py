@@ -60,7 +60,7 @@ class TaughtEmbedder(EncoderWithHeads):
     def fit_projection(self, embeddings: np.ndarray, targets: np.ndarray) -> None:
         """Begins the map with the ridge regression of the teacher's embeddings on the student's.
 
-        A random map would first make the student forget what it knows, until its embeddings suit the map.
+        With a random map the student's embeddings would first change to suit the map.
 
         Args:
             embeddings: the student's embeddings of n texts, of length 1, (n, width of the student's).

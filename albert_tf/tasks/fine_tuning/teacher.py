@@ -246,7 +246,7 @@ def _weights_sum(name: str) -> str:
 
 
 def _files_sum(name: str) -> str:
-    """Returns the SHA-256 of all files of a model, which say together what it answers."""
+    """Returns a SHA-256 of all files of a model, each of which may change its answers."""
     stored = StoredModel.find(name)
     folder = (
         find_model(name) if stored.config_file is None else stored.modules or stored.folder.path
