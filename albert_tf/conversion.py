@@ -264,7 +264,7 @@ def _model_card(
     if is_embedder:
         metadata = ["library_name: sentence-transformers", "pipeline_tag: sentence-similarity"]
     readers = "`albert_tf.load`" + (" and `transformers.AutoModel` read" if is_theirs else " reads")
-    # The generator and the heads of ELECTRA are no part of what is described.
+    # The card is that of the encoder, without ELECTRA's generator and heads.
     described = model.encoder if isinstance(model, ElectraPretrainer) else model
     size = (
         f"{config['num_hidden_layers']} layers of width {config['hidden_size']}"

@@ -125,7 +125,7 @@ def config_from_dict(values: Mapping[str, Any]) -> AlbertConfig:
 
 
 class ClassifierTask(NamedTuple):
-    """What the preset of a classifier says of its inputs and outputs.
+    """How the preset of a classifier treats texts and outputs.
 
     Attributes:
         problem_type: the meaning of its outputs, if its activation tells.

@@ -148,7 +148,7 @@ class TokenizerSettings:
             InputError: the files do not say the same, or have other rules than ours.
         """
         path, values, saved = self._path(TOKENIZER_CONFIG_FILE), self._config, self._json
-        _account_for(values, TOKENIZER_CONFIG, path)
+        _account_for_all_but_roles(values, TOKENIZER_CONFIG, path)
         self._warn_of_segments()
         of_vocabulary = WORDPIECE_CLASSES if self.is_wordpiece else SENTENCEPIECE_CLASSES
         if (name := values.get("tokenizer_class")) is not None:
@@ -268,7 +268,8 @@ class TokenizerSettings:
         """Yields the files that describe special tokens, and what they say."""
         yield TOKENIZER_CONFIG_FILE, self._config
         values = read_object(self.folder, _SPECIAL_TOKENS_FILE)
-        _account_for(values, SPECIAL_TOKENS, self._path(_SPECIAL_TOKENS_FILE))
+        path = self._path(_SPECIAL_TOKENS_FILE)
+        _account_for_all_but_roles(values, SPECIAL_TOKENS, path)
         yield _SPECIAL_TOKENS_FILE, values
 
     def _tokens(self) -> Iterator[tuple[str, str, Any, int | None]]:
@@ -343,7 +344,7 @@ def _is_role(key: str, value: Any) -> bool:
     return key.endswith("_token") and not isinstance(value, bool | None)
 
 
-def _account_for(values: Mapping[str, Any], rows: Rows, path: str) -> None:
+def _account_for_all_but_roles(values: Mapping[str, Any], rows: Rows, path: str) -> None:
     """Accounts for the keys of a file but the roles, whose tokens are read whatever their names are."""
     others = {key: value for key, value in values.items() if not _is_role(key, value)}
     account_for(others, rows, path)
@@ -366,7 +367,7 @@ def read_object(folder: ModelFolder, name: str) -> Mapping[str, Any]:
 
 
 def read_tokenizer_json(folder: ModelFolder) -> TokenizerJson | None:
-    """Returns the `tokenizer.json` of a folder; None if there is none, or it is KerasHub's."""
+    """Returns the `tokenizer.json` of a folder; None without one, or with KerasHub's."""
     if not folder.holds(TOKENIZER_FILE):
         return None
     path = os.path.join(folder.path, TOKENIZER_FILE)

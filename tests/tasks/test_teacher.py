@@ -447,7 +447,7 @@ def test_answers_are_those_of_all_files_of_the_teacher(data, embedders, texts, t
     shutil.copytree(embedders[48], other)
     change_json(other / "config.json", albert_tf=None)
     options = embedding_options(data, out, teacher=str(other), unlabeled_file=texts)
-    for pooling in ("mean", "cls"):  # the second run begins anew, beside the answers of the first
+    for pooling in ("mean", "cls"):  # the second run finds the answers of the first
         kind = Embedding(pooling=pooling, max_seq_length=16)
         for name, content in module_files(kind, tiny_config(hidden_size=48)).items():
             (other / name).parent.mkdir(exist_ok=True)

@@ -21,7 +21,7 @@ from albert_tf.errors import InputError, warn
 
 _NAMES_SHOWN = 30
 
-# Texts of an embedder: pairs that belong together, also beside a negative, or pairs with scores.
+# Texts of an embedder: pairs that belong together, with or without a negative, or pairs with scores.
 Pairs = Literal["pairs", "scored_pairs"]
 
 _TRUE = dict.fromkeys(("true", "1", "1.0", "yes", "y", "t"), True)
@@ -46,7 +46,7 @@ class Meaning:
     is_usual_text: bool = (
         False  # a column with other values than those of `keeps` is an ordinary one
     )
-    of_pairs: tuple[Pairs, ...] = ()  # has a meaning beside such pairs of texts only
+    of_pairs: tuple[Pairs, ...] = ()  # has a meaning in tables of such pairs alone
     counts_alike: bool = False  # has a meaning even if it is alike in all rows
     # What all values of a column are that has the meaning by any other name.
     values: re.Pattern[str] | None = None
@@ -227,7 +227,7 @@ def find_meaning(column: str) -> Meaning | None:
 
 
 def _find_meaning_of(values: Iterator[str]) -> Meaning | None:
-    """Returns what a column says of its rows by its values; None for others."""
+    """Returns the meaning that the values of a column give it; None without one."""
     first = next(filter(None, values), "")
     for meaning in MEANINGS:
         if (pattern := meaning.values) and pattern.fullmatch(first):

@@ -62,7 +62,7 @@ def is_conll(source: Any, text_column: str | None = None) -> bool:
 def read_conll(path: str, split: str) -> Iterator[Sentence]:
     """Yields the texts of a file; `split` is the prefix of their ids.
 
-    One line of standard error says which column has the tags, if there are several beside the words.
+    If there are several columns after the words, one line of standard error says which has the tags.
     """
     contents = dict(files.read_lines(path))
     lines: Sequence[_Line] = [

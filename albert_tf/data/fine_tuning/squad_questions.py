@@ -35,6 +35,7 @@ _SQUAD = 'SQuAD\'s layout, {"data": [{"paragraphs": [...]}]}'  # for messages
 
 # Members of SQuAD's articles and passages, by which lists of these differ from rows.
 _QUESTION_LISTS = frozenset({"paragraphs", "qas"})
+_QUESTION_LIST_KEY = re.compile(f'"({"|".join(_QUESTION_LISTS)})"\\s*:'.encode())
 
 
 class Answer(NamedTuple):
@@ -61,7 +62,7 @@ class SquadExample:
 
     @property
     def right_answers(self) -> tuple[Answer, ...]:
-        """The answers that count; beside the mark that there is none, others are only plausible."""
+        """The answers that count: none of a question that is marked as having none."""
         return () if self.is_impossible else self.answers
 
     @property
@@ -210,9 +211,13 @@ def _is_squad(path: str) -> bool:
     """Returns whether a file has SQuAD's format rather than rows; `.json` may also be JSON lines."""
     if suffix_of(path) != ".json":
         return not is_table(path)
-    line = next(files.read_content(path), b"").partition(b"\n")[0].strip()
-    if not (line.startswith(b"[") or b'"data"' in line) and line.endswith(b"}"):
+    head = next(files.read_content(path), b"")
+    line = head.partition(b"\n")[0].strip()
+    may_be_whole = line.startswith(b"[") or b'"data"' in line
+    if line.endswith(b"}") and not may_be_whole:
         return False
+    if _QUESTION_LIST_KEY.search(head):  # as in all published files, which are large
+        return True
     content = files.read_json(path, _SQUAD)
     is_object = isinstance(content, Mapping)
     rows = content.get("data") if is_object else content

@@ -92,7 +92,7 @@ def _is_rejected(reviews: Sequence[Mapping[str, Any]]) -> bool:
 def _read_results(results: Sequence[Any], place: str) -> Iterator[tuple[str, str, list[Any]]]:
     """Yields each control, what it asks for, and the values: names of choices, or one span.
 
-    What is not read has neither.
+    Controls that are not read ask for "" and have no values.
     """
     for number, result in enumerate(results):
         if result.get("type") == "relation":  # between two spans, which no control asks for
