@@ -199,7 +199,7 @@ def account_for_columns(
     )
     not_read = (*table.hidden, *others)
     rest = f"; not read: {quote_names(not_read, _NAMES_SHOWN)}" if not_read else ""
-    print(f"{table.name}: reads {roles}{rest}", file=sys.stderr)
+    print(f"{table.name}: reads {roles or 'no column'}{rest}", file=sys.stderr)
 
 
 def _refuse_meaning(table: Table, column: str, pairs: Pairs | None) -> None:

@@ -269,6 +269,9 @@ def test_answers_of_rows_to_predict_are_named_as_not_read(capsys):
         account_for_questions(Table.read([row], split), split)
         said = f"{split}: reads 'question' as the question, 'context' as the context{read}"
         assert capsys.readouterr().err == said
+    account_for_questions(Table.read([{"Question": "who?", "Context": CONTEXT}], "dev"), "dev")
+    said = "dev: reads no column; not read: 'Question', 'Context'\n"
+    assert capsys.readouterr().err == said
 
 
 def example(id_="one", answers=(), context=CONTEXT, is_impossible=False):
