@@ -269,6 +269,9 @@ def test_answers_of_rows_to_predict_are_named_as_not_read(capsys):
         account_for_questions(Table.read([row], split), split)
         said = f"{split}: reads 'question' as the question, 'context' as the context{read}"
         assert capsys.readouterr().err == said
+
+
+def test_a_table_without_a_known_column_is_said_to_have_none_read(capsys):
     account_for_questions(Table.read([{"Question": "who?", "Context": CONTEXT}], "dev"), "dev")
     said = "dev: reads no column; not read: 'Question', 'Context'\n"
     assert capsys.readouterr().err == said
